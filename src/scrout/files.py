@@ -377,6 +377,6 @@ def lock_folder(folder: Path, name: str = ".lock") -> Iterator[None]:
     except OSError as error:
         raise TaskError(f"{folder}: {error.strerror}. Name a folder that you may write to.") from None
     if not taken:
-        raise TaskError(f"another process works in {folder}. Wait for it, or name another folder.")
+        raise TaskError(f"another process is using {folder}. Wait until it ends, or name another folder.")
     with lock:
         yield

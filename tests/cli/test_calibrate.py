@@ -163,7 +163,7 @@ def test_what_cannot_be_calibrated_says_why(cli: Cli, tmp_path: Path) -> None:
         (("--outcomes", tmp_path / "nowhere"), "is no folder"),
         (("--outcomes", folder, "--arm", "solo"), "--arm handoff"),
         (("--outcomes", folder, "--plot", tmp_path / "picture.png"), ".svg"),
-        (("--outcomes", folder, "--plot", tmp_path / "no" / "picture.svg"), "Make it first"),
+        (("--outcomes", folder, "--plot", tmp_path / "no" / "picture.svg"), "Create it first"),
         (("--outcomes", one), "another repository"),
     ):
         run = cli("calibrate", *args, *WITHOUT_MODEL)

@@ -99,7 +99,7 @@ def test_it_takes_the_place_of_the_one_in_the_settings(cli: Cli, issue: Path, co
         (("--dial", "0.5", "--min-solve", "0.4"), "--min-solve and --dial are both goals. Keep one"),
         (("--max-usd", "1", "--solve-usd", "2"), "--max-usd and --solve-usd are both goals"),
         (("--policy", "paper", "--dial", "1"), "--dial is for --policy value"),
-        (("--dial", "loud"), "'loud' is neither from 0 to 1 nor one of cheapest, cheap"),
+        (("--dial", "loud"), "'loud' is neither a number from 0 to 1 nor one of cheapest, cheap"),
         (("--dial", "1.5"), "'1.5' is neither"),
         (("--dial", "nan"), "'nan' is neither"),
         (("--min-solve", "2"), "--min-solve"),

@@ -281,7 +281,7 @@ def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
         ((*tasks, *out, "--cap-usd", "1", "-c", "fix.caps=paper"), ("cannot hold", "leave out --cap-usd")),
         (("batch", "run", str(tmp_path / "none.jsonl"), *out), ("none.jsonl", "Check the path")),
         (("batch", "run", str(tmp_path / "empty.jsonl"), *out), ("empty.jsonl", "holds no tasks")),
-        (("batch", "run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a task", "no JSON")),
+        (("batch", "run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a valid task", "no JSON")),
         (("batch", "run", str(tmp_path / "full"), *out), ("folder of issues", "--repo")),
     ):
         refused(ended(scene, *args), *words)
@@ -311,6 +311,6 @@ def test_one_process_drives_a_batch(scene: Scene) -> None:
     scene.model.go.clear()
     with scene.cli.started(*scene.args()) as process:
         assert scene.model.asked.wait(PATIENCE_S)
-        refused(ended(scene, *scene.args()), "another process works in", str(scene.out))
+        refused(ended(scene, *scene.args()), "another process is using", str(scene.out))
         os.kill(process.pid, signal.SIGTERM)
         process.communicate(timeout=PATIENCE_S)

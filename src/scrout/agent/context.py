@@ -196,15 +196,17 @@ def _tokenizer(path: str) -> Callable[[str], int]:
         package = importlib.import_module("tokenizers")
     except ImportError:
         raise ConfigError(
-            f"counting with {path} needs the tokenizers package: pip install 'scrout[tokenizer]', or leave "
-            "scout.model.tokenizer empty"
+            f"counting tokens with {path} needs the package tokenizers. Install it: pip install 'scrout[tokenizer]', "
+            f"or leave scout.model.tokenizer empty"
         ) from None
     try:
         known = package.Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. scout.model.tokenizer names a model's tokenizer.json.") from None
     except Exception as error:  # the package raises nothing more precise
-        raise ConfigError(f"{path} is no tokenizer.json: {error}. Take the one that lies beside the weights.") from None
+        raise ConfigError(
+            f"{path} is not a tokenizer.json: {error}. Name the one beside the model's weights."
+        ) from None
 
     def count(text: str) -> int:
         # A lone surrogate has no bytes to count.

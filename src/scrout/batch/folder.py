@@ -63,8 +63,8 @@ class BatchFolder:
         if missing:
             raise TaskError(
                 f"{len(missing)} of the {len(known)} runs of batch {batch.id} are not in the ledger {ledger.name}: "
-                f"{missing[0]} for one. Going on would pay for them again. Bring the ledger back, or begin anew with "
-                "--start-over."
+                f"{missing[0]} is one. Continuing would pay for them again. Restore the ledger, or start again with "
+                f"--start-over."
             )
 
     def set_aside(self) -> None:
@@ -82,7 +82,9 @@ class BatchFolder:
         # The folder may have come from elsewhere, and what is written to would be anywhere.
         links = [path for path in self.path.iterdir() if path.is_symlink()] if self.path.is_dir() else []
         if links:
-            raise TaskError(f"{links[0]} is a symlink, and scrout follows none in a batch's folder. Remove it.")
+            raise TaskError(
+                f"{links[0]} is a symlink, and scrout does not follow symlinks in a batch's folder. Remove it."
+            )
         try:
             return Batch.model_validate_json((self.path / FILE_NAME).read_bytes())
         except FileNotFoundError:
@@ -95,7 +97,7 @@ class BatchFolder:
         found = self.read()
         if found is None:
             if any(path.name != ".lock" and not path.name.startswith(_OLD) for path in self.path.iterdir()):
-                raise TaskError(f"{self.path} holds files and no batch. Name an empty or a new folder.")
+                raise TaskError(f"{self.path} contains files that are not a batch. Name an empty or a new folder.")
             now = datetime.now(UTC)
             batch = Batch(
                 id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
@@ -115,7 +117,7 @@ class BatchFolder:
         ):
             if there != here:
                 raise TaskError(
-                    f"{self.path} holds a batch with other {what} ({there}; these are {here}). Go on with it as it was "
-                    "begun, or name another folder."
+                    f"{self.path} holds a batch with other {what} ({there}; these are {here}). Continue it with the "
+                    f"same ones, or name another folder."
                 )
         return found

@@ -84,11 +84,11 @@ def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
         return
     if settings.route.embedder.has_endpoint and settings.route.embedder.price is None:
         raise ConfigError(
-            "a total of --cap-usd cannot hold while the embedder's endpoint bills at an unknown price. Set "
+            "--cap-usd cannot limit the batch, because the price of the embedder's endpoint is unknown. Set "
             "route.embedder.price, with zeros for your own hardware, or leave out --cap-usd."
         )
     if settings.fix.caps == "paper":
         raise ConfigError(
-            'a total of --cap-usd cannot hold while fix.caps = "paper" lets each attempt pass its own cap. '
+            '--cap-usd cannot limit the batch, because fix.caps = "paper" lets each attempt pass its own cap. '
             "Set fix.caps = hard, or leave out --cap-usd."
         )

@@ -136,6 +136,6 @@ class RayWorker:
     def _refuse_one_machine_ledger(self) -> None:
         if len(self._ray.nodes()) > 1 and not self.settings.ledger.address:
             raise ConfigError(
-                "the cluster has several machines, and a ledger in a file serves one. Set ledger.url to a PostgreSQL "
-                "server that all of them reach."
+                "the cluster has several machines, and a SQLite ledger works on one machine only. Set ledger.url to "
+                "a PostgreSQL server that all of them can reach."
             )

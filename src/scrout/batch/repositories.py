@@ -90,7 +90,7 @@ class Repositories:
                 "to clone it from."
             )
         if "{repo}" not in self.url:
-            raise TaskError(f"the URL {_shown(self.url)} has no {{repo}} in it. Write one where owner/name belongs.")
+            raise TaskError(f"the URL {_shown(self.url)} has no {{repo}}. Write {{repo}} where owner/name belongs.")
         return self.url.replace("{repo}", repo)
 
     def _clone(self, repo: str, address: str) -> Path:
@@ -135,7 +135,7 @@ class Repositories:
             fetched = _commit(kept, head if commit == "HEAD" else commit)
         except TaskError as error:
             words = _shown(str(error))
-            raise FetchError(f"commit {commit} is not in the clone {kept}, and cannot be fetched: {words}") from None
+            raise FetchError(f"commit {commit} is not in the clone {kept} and cannot be fetched: {words}") from None
         if commit == "HEAD":
             self._heads[kept] = fetched
         return fetched

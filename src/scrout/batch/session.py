@@ -105,7 +105,9 @@ def open_session(
 ) -> Iterator[BatchSession]:
     """Begin a batch in `out`, or go on with the one that lies there, unless it is to start over."""
     if not tasks.rows:
-        raise TaskError(f"none of the {len(tasks.problems)} rows is a task. The first: {tasks.problems[0].words}")
+        raise TaskError(
+            f"none of the {len(tasks.problems)} rows is a valid task. The first problem: {tasks.problems[0].words}"
+        )
     for fixer in [settings.fixer(name) for name in fixers] or settings.fixers:
         if read_key(fixer.key_env) == "":
             raise ConfigError(f"fixer {fixer.name!r} needs a key: the variable {fixer.key_env} is not set. Export it.")

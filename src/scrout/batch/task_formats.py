@@ -44,7 +44,10 @@ def read_row(fields: Fields, source: str) -> TaskRow:
     if not row_id:
         raise TaskError("it has neither an `id` nor an `instance_id`. Each task needs a name of its own.")
     if len(row_id) > MOST_ID_CHARACTERS or not row_id.isprintable():
-        raise TaskError(f"its id has {len(row_id):,} characters or some that cannot be shown. Give it a short name.")
+        raise TaskError(
+            f"its id has {len(row_id):,} characters or contains characters that cannot be printed. Give it a short "
+            f"name."
+        )
     base_commit = _text(fields, "base_commit").strip()
     if not (_COMMIT.fullmatch(base_commit) or base_commit == "HEAD"):
         raise TaskError(f"its base_commit is {base_commit[:80]!r}. Give the commit's hexadecimal id, or HEAD.")
@@ -135,7 +138,7 @@ def _names(fields: Fields, *names: str) -> tuple[str, ...]:
         try:
             value = json.loads(value) if value.strip() else []
         except (ValueError, RecursionError):
-            raise TaskError(f"its `{name}` is text that is no JSON list. Give a list of tests.") from None
+            raise TaskError(f"its `{name}` is text, but not a JSON list. Give a list of tests.") from None
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
         raise TaskError(f"its `{name}` is {_kind(value)}. It must be a list of texts.")
     return tuple(value)

@@ -71,7 +71,7 @@ def _digest(rows: Iterable[TaskRow]) -> str:
 def _folder(folder: Path, repo: Path | None) -> Iterator[TaskRow | UnusableRow]:
     """Each file is one issue of the repository."""
     if repo is None:
-        raise TaskError(f"{folder} is a folder of issues. Say which repository they are about with --repo.")
+        raise TaskError(f"{folder} is a folder of issues. Name the repository that they are about with --repo.")
     try:
         files = sorted(file for file in folder.iterdir() if file.suffix in ISSUES and file.is_file())
     except OSError as error:
@@ -84,7 +84,8 @@ def _folder(folder: Path, repo: Path | None) -> Iterator[TaskRow | UnusableRow]:
             if file.is_symlink() or follows_foreign_link(file):
                 # The folder may have come with a repository, and the link name any file of the user's.
                 raise TaskError(
-                    "it is, or leads through, a symlink, and scrout follows none. Put the file itself there."
+                    "it is a symlink or is reached through one, and scrout does not follow symlinks. Put the file "
+                    "itself there."
                 )
             with file.open("rb") as opened:
                 text = issue_text(opened.read(MAX_ISSUE_BYTES + 1), source)

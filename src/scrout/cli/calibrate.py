@@ -58,7 +58,7 @@ def command(
     """
     if plot:
         if plot.suffix != ".svg":
-            raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
+            raise RouteError(f"--plot {plot}: plots are SVG. Name a file that ends in .svg.")
         options.must_be_writable(plot, "--plot")
     settings = completed(options.read_settings(repo), render.say)
 

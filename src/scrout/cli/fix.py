@@ -147,7 +147,7 @@ def _apply(run: Run) -> None:
             git("apply", "--whitespace=nowarn", "-", stdin=run.patch.encode("utf-8", "surrogateescape"))
     except GitError as error:
         raise TaskError(
-            f"the patch does not fit your work tree, which was left as it was: {error}. It was made for "
+            f"the patch does not apply to your work tree, which was not changed: {error}. The patch was made for "
             f"{run.task.base_commit[:10]}; print it again with `scrout show {run.id} --patch`."
         ) from None
     render.say(f"applied to {run.task.repo}")

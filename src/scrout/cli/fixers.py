@@ -234,8 +234,8 @@ def _add(
             former = former or book.public.get(key)
         elif former and not replace:
             raise RouteError(
-                f"{key} has a résumé of {former.n} outcomes ({former.source}). --extend joins these to it, --replace "
-                "makes it anew."
+                f"{key} already has a résumé of {former.n} outcomes ({former.source}). Add these to it with "
+                f"--extend, or replace it with --replace."
             )
         if former and extend:
             source = with_source(former.source, source)
@@ -303,8 +303,8 @@ def _remove(name: str, repo: Path, as_json: bool) -> int:
     if key not in book.own:
         known = ", ".join(map(str, book.own)) or "none"
         raise RouteError(
-            f"{key} has no résumé of yours; there is {known}. A public one comes with scrout and stays; one of "
-            f"your own counts in its place: `scrout fixers add {key} --outcomes FILE`."
+            f"{key} has no résumé of yours; there is {known}. The public résumés that come with scrout cannot be "
+            f"removed; one of your own replaces it: `scrout fixers add {key} --outcomes FILE`."
         )
     path = book.folder / resumes.file_of(book.own[key])
     with alone(book.folder, RESUMES):

@@ -207,7 +207,10 @@ def _read_event(place: CiEnvironment, payload: Path | None) -> Event:
         raise ForgeError("the runner names no event file. Pass the payload's file with --event.")
     event = read_event(place.kind, read_payload(path))
     if event.repository != place.repository:
-        raise ForgeError(f"the event is of {event.repository!r}, and this job of {place.repository!r}.")
+        raise ForgeError(
+            f"the event is of {event.repository!r}, but this job runs in {place.repository!r}. Run it in the event's "
+            f"repository."
+        )
     return event
 
 

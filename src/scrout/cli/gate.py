@@ -31,7 +31,7 @@ def command(repo: Path, handoff_file: str, issue_source: str | None, dirty: bool
     """
     settings = options.read_settings(repo)
     if handoff_file == issue_source == "-":
-        raise TaskError("--handoff - and --issue - cannot both be standard input. Put one of them into a file.")
+        raise TaskError("--handoff - and --issue - cannot both read standard input. Put one of them into a file.")
     raw = options.read_file(handoff_file, "handoff")
     try:
         claimed = handoff.read(raw)

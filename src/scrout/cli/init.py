@@ -39,7 +39,7 @@ def command(user: bool, force: bool, bare: bool) -> int:
     # The user's own may be a link of the user's own. One in a repository could lead to any file.
     path = user_file().resolve() if user else Path(FILE_NAME)
     if is_foreign_link(path):
-        raise ConfigError(f"{path} is a symlink, and scrout follows none in a repository. Remove it first.")
+        raise ConfigError(f"{path} is a symlink, and scrout does not follow symlinks in a repository. Remove it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
     config_folder(Path())  # from now on no program of this repository counts
     found = Discovery((), ()) if bare else discover()

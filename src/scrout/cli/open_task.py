@@ -49,6 +49,7 @@ def _must_hold(base: Base, subtree: str) -> None:
         kind = b""
     if kind != b"tree":
         raise TaskError(
-            f"the subtree {subtree!r} is no folder of commit {base.commit[:10]}. Name one relative to the repository's "
+            f"the subtree {subtree!r} is not a folder in commit {base.commit[:10]}. Name one relative to the "
+            f"repository's "
             "root; --dirty includes folders that are not committed."
         )

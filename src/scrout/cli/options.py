@@ -45,7 +45,7 @@ def _position(value: str) -> float:
     except ValueError:
         position = -1.0
     if not 0 <= position <= 1:
-        raise click.BadParameter(f"{value!r} is neither from 0 to 1 nor one of {', '.join(DIAL_WORDS)}.")
+        raise click.BadParameter(f"{value!r} is neither a number from 0 to 1 nor one of {', '.join(DIAL_WORDS)}.")
     return position
 
 
@@ -55,7 +55,7 @@ def dollars(value: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount < 0:
-        raise click.BadParameter(f"{value!r} is no amount. Write dollars such as 0.50.")
+        raise click.BadParameter(f"{value!r} is not an amount. Write dollars such as 0.50.")
     return amount
 
 
@@ -151,7 +151,7 @@ def _with_goal(settings: Settings, given: dict[str, Any]) -> Settings:
     if len(goals) > 1:
         raise RouteError(f"{' and '.join(goals)} are both goals. Keep one of them.")
     if goals and given.get("policy") == "paper":
-        raise RouteError(f"{goals[0]} is for --policy value, and paper goes by theta. Remove one of them.")
+        raise RouteError(f"{goals[0]} is for --policy value, and the policy paper uses theta. Remove one of them.")
     kept = {key: value for key, value in settings.route.model_dump(exclude_unset=True).items() if key not in _GOALS}
     try:
         route = RouteSettings.model_validate(kept | ({"policy": "value"} if goals else {}) | given)
@@ -205,9 +205,11 @@ def _mode(path: Path) -> int:
 def read_file(source: str, what: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """A file that the user named, - for standard input, or a TaskError that names it."""
     if source != "-" and follows_foreign_link(Path(source)):
-        raise TaskError(f"the {what} {source} leads through a symlink of the repository's. Name the file itself.")
+        raise TaskError(f"the {what} {source} is reached through a symlink in the repository. Name the file itself.")
     if source != "-" and stat.S_ISFIFO(_mode(Path(source))) and lies_in_repository(Path(source)):
-        raise TaskError(f"the {what} {source} is a pipe of the repository's, and would never end. Name a file.")
+        raise TaskError(
+            f"the {what} {source} is a pipe in the repository, and reading it would never end. Name a file."
+        )
     try:
         if source != "-":
             with Path(source).open("rb") as file:
@@ -229,11 +231,11 @@ def must_be_writable(path: Path, option: str) -> None:
     if str(path) == "-":
         raise TaskError(f"{option} -: standard output carries data. Name a file.")
     if not path.parent.is_dir():
-        raise TaskError(f"{option} {path}: there is no folder {path.parent}. Make it first.")
+        raise TaskError(f"{option} {path}: the folder {path.parent} does not exist. Create it first.")
     if is_foreign_link(path):
-        raise TaskError(f"{option} {path} leads through a symlink, which may lead anywhere. Name another file.")
+        raise TaskError(f"{option} {path} is reached through a symlink, which may point anywhere. Name another file.")
     if (path.exists() and not path.is_file()) or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise TaskError(f"{option} {path} cannot be written. Name a file in a folder of yours.")
+        raise TaskError(f"{option} {path} cannot be written. Name a file in a folder that you may write to.")
 
 
 def report_unusable(problems: Sequence[UnusableRow], most: int = 10) -> None:

@@ -97,4 +97,4 @@ def _refuse_options(context: click.Context) -> None:
     """Those of the list do nothing for a command below it."""
     for parameter in context.command.params:
         if context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"Write options behind `{context.invoked_subcommand}`, not before it.")
+            raise click.UsageError(f"Write options after `{context.invoked_subcommand}`, not before it.")

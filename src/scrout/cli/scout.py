@@ -48,10 +48,15 @@ def command(
     """
     if trace is not None:
         if issue_source is not None or page is not None:
-            raise click.UsageError("--replay has its issue in the trace, and no repository for a page.")
+            raise click.UsageError(
+                "--replay takes the issue from the trace and has no repository, so it cannot be combined with "
+                "--issue or --html."
+            )
         named = {"--searcher": searcher, "--subtree": subtree}
         if given := ", ".join(option for option, value in named.items() if value is not None):
-            raise click.UsageError(f"--replay repeats an episode as it was, so {given} cannot be chosen. Leave it out.")
+            raise click.UsageError(
+                f"--replay repeats an episode as it was recorded, so {given} cannot be changed. Leave it out."
+            )
         return _replay(trace, as_json)
     if issue_source is None:
         raise click.UsageError("Missing option '--issue' (or '--replay').")

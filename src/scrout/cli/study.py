@@ -68,7 +68,7 @@ def command(
     refuse_missing()
     for path in (html, figures):
         if path and not path.absolute().parent.is_dir():
-            raise StudyError(f"{path}: {path.absolute().parent} is no folder. Make it first.")
+            raise StudyError(f"{path}: {path.absolute().parent} is not a folder. Create it first.")
     from scrout.lab.study.sources.source import open_source
 
     with render.working() as progress:

@@ -32,7 +32,7 @@ def command(repo: Path, revoke: bool, as_json: bool) -> int:
     """
     path = options.config_folder(repo) / FILE_NAME
     if not path.exists():
-        raise ConfigError(f"there is no {path}. Write one with `scrout init`.")
+        raise ConfigError(f"{path} does not exist. Write one with `scrout init`.")
     if revoke:
         was = distrust(path)
         report = TrustReport(path=path, trusted=False)

@@ -31,7 +31,5 @@ def user_folder(variable: str, below_home: str) -> Path:
     # The XDG specification has relative values ignored.
     folder = Path(base) if base.startswith("/") else Path.home() / below_home
     if not folder.is_absolute():
-        raise ConfigError(
-            f"HOME is {str(Path.home())!r}, which is another folder wherever you stand. Set a whole path."
-        )
+        raise ConfigError(f"HOME is {str(Path.home())!r}, which is not an absolute path. Set HOME to an absolute path.")
     return folder / "scrout"

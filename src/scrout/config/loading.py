@@ -193,8 +193,8 @@ def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
         digest = digests.of(path) if path == real and key != "ledger.path" else None
         if digest is None:
             raise ConfigError(
-                f"{source}: {key} names {path}, and scrout cannot vouch for that: it is the ledger, a symlink, or too "
-                "large. Name a place outside of the repository, or pass the settings with --config."
+                f"{source}: {key} is {path}, which cannot be trusted: it is the ledger, a symlink, or too large. "
+                f"Name a path outside of the repository, or pass the settings with --config."
             )
         yield f"\0{key}\0{digest}"
 

@@ -348,7 +348,7 @@ class RouteSettings(FrozenModel):
         if len(goals) > 1:
             raise ValueError(f"{' and '.join(goals)} are both given; keep one of them")
         if goals and self.policy == "paper":
-            raise ValueError(f'{goals[0]} is for policy "value", and "paper" goes by theta; remove one of them')
+            raise ValueError(f'{goals[0]} is for policy "value", and policy "paper" uses theta; remove one of them')
         return self
 
 
@@ -383,7 +383,7 @@ class FixerKey(FrozenModel):
             return cls(agent=agent, model=model, effort=effort)
         except ValidationError:
             raise ConfigError(
-                f"{text!r} names no fixer. Write agent/model or agent/model@effort, such as mini/claude-opus-4-6@high."
+                f"{text!r} is not a fixer. Write agent/model or agent/model@effort, such as mini/claude-opus-4-6@high."
             ) from None
 
 
@@ -479,7 +479,9 @@ class Fixer(FrozenModel):
             if not getattr(self, field):
                 raise ValueError(f"fixer {self.name!r} of kind {self.kind} needs `{field}`")
         if self.subscription and self.price:
-            raise ValueError(f"fixer {self.name!r} has a `price`, and a subscription has none a call; remove one")
+            raise ValueError(
+                f"fixer {self.name!r} has a `price`, but is a subscription, which has no price per call; remove one"
+            )
         return self
 
 
@@ -537,7 +539,7 @@ class LedgerSettings(FrozenModel):
     @classmethod
     def _url_is_an_address(cls, url: SecretStr) -> SecretStr:
         if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
-            raise ValueError("it is no postgresql:// address; write postgresql://user@host/database")
+            raise ValueError("it is not a postgresql:// address; write postgresql://user@host/database")
         return url
 
     @model_validator(mode="after")
@@ -625,9 +627,9 @@ class TelemetrySettings(FrozenModel):
         except ValueError:
             wrong = True
         if wrong or parts.query or parts.fragment:
-            raise ValueError("it is no address of a collector; write http://127.0.0.1:4318")
+            raise ValueError("it is not the address of a collector; write one such as http://127.0.0.1:4318")
         if parts.username or parts.password:
-            raise ValueError("it holds a name or password; put such into OTEL_EXPORTER_OTLP_HEADERS")
+            raise ValueError("it contains a user name or password; put credentials into OTEL_EXPORTER_OTLP_HEADERS")
         return endpoint.rstrip("/")
 
 

@@ -24,7 +24,9 @@ def completed(settings: Settings, say: Callable[[str], None] = lambda words: Non
     names = [fixer.name for fixer in pool]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"{settings.fix.model_list} and scrout.toml both have a fixer {twice!r}. Rename one of them.")
+        raise ConfigError(
+            f"{settings.fix.model_list} and scrout.toml both define a fixer {twice!r}. Rename one of them."
+        )
     priced = tuple(_priced(fixer, settings) for fixer in pool)
     whole = settings if priced == settings.fixers else settings.model_copy(update={"fixers": priced})
     if whole.route.anchor:

@@ -76,7 +76,8 @@ def _which(name: str, path: str | None) -> Path:
     if shim := programs.find_program(name, folders):
         raise ConfigError(
             f"{shim} is a version manager's shim, which does not work in the sandbox. Put the folder of the program "
-            f"itself on PATH (`pyenv which {name}` or its like tells it), or name its whole path in the command."
+            f"itself on PATH (`pyenv which {name}` or a similar command prints it), or write its absolute path in "
+            f"the command."
         )
     raise ConfigError(f"The program {name!r} is not on PATH. {_install(name)}")
 
@@ -114,7 +115,7 @@ def _follow(program: Path) -> tuple[Path, list[tuple[Path, Path]]]:
         if not program.is_symlink():
             return program, []
         program = program.parent / program.readlink()
-    raise ConfigError(f"{program} is a link that leads nowhere. Install the program again.")
+    raise ConfigError(f"{program} is a broken symlink. Install the program again.")
 
 
 def _links(program: Path) -> Iterator[tuple[Path, Path]]:
@@ -191,15 +192,15 @@ def _interpreter(program: Program) -> str:
         return str(script.parent / "python")
     words = _shebang(script)
     if not words:
-        raise ConfigError(f"{script} is no script, so that its Python cannot be told. Install it with pip.")
+        raise ConfigError(f"{script} is not a script, so scrout cannot tell which Python runs it. Install it with pip.")
     return words[0]
 
 
 def _refuse_wide(name: str, folder: Path) -> None:
     if folder in _TOO_WIDE or Path.home().is_relative_to(folder):
         raise ConfigError(
-            f"{name} lies in {folder}, and all of that would be shown to the agent. Move it to a folder of its own, or "
-            "list what it needs under the fixer's `mounts`."
+            f"{name} is in {folder}, and the agent would see that whole folder. Move the program to a folder of its "
+            f"own, or list what it needs under the fixer's `mounts`."
         )
 
 

@@ -88,7 +88,9 @@ class DailyBudget:
         def add(entries: tuple[BudgetEntry, ...]) -> BudgetEntry | None:
             kinds = {one.kind for one in entries if one.key == key}
             if "hold" not in kinds:
-                raise ForgeError(f"the budget of {day} holds nothing for run {key}. Was the branch changed by hand?")
+                raise ForgeError(
+                    f"the budget of {day} has no entry for run {key}. Check whether the branch was changed by hand."
+                )
             return None if "settle" in kinds else BudgetEntry(kind="settle", key=key, usd=usd, at=at, issue=issue)
 
         self._append(day, add)
@@ -116,7 +118,9 @@ class DailyBudget:
                     raise
                 # Somebody else was first: what they hold counts.
                 time.sleep(random.uniform(0.05, 0.5))
-        raise ForgeError(f"the budget on {self.ref} changed {TRIES} times meanwhile. Add the label again.")
+        raise ForgeError(
+            f"the budget on {self.ref} was changed {TRIES} times by other runs during the update. Add the label again."
+        )
 
     def _entries(self, tip: str, day: str) -> tuple[BudgetEntry, ...]:
         raw = self.remote.read(tip, f"{day}.jsonl", MAX_FILE_BYTES) if tip else None
@@ -124,8 +128,8 @@ class DailyBudget:
             return tuple(BudgetEntry.model_validate_json(line) for line in (raw or b"").splitlines())
         except ValidationError:
             raise ForgeError(
-                f"{day}.jsonl on {self.ref} has a line that is no entry, so nobody knows what is left of the day. "
-                "Repair it, or remove the file to start the day anew."
+                f"{day}.jsonl on {self.ref} has a line that is not an entry, so the rest of the day's budget is "
+                f"unknown. Repair the line, or remove the file to start the day's budget again."
             ) from None
 
     def _written(self, tip: str, day: str, entries: Iterable[BudgetEntry]) -> str:

@@ -85,7 +85,7 @@ def find_ci_environment(environment: Mapping[str, str]) -> CiEnvironment:
 def find_token(environment: Mapping[str, str]) -> str:
     token = environment.get(TOKEN, "").strip()
     if not re.fullmatch(r"[\x21-\x7e]{8,1000}", token):
-        raise ForgeError(f"{TOKEN} holds no token. Pass the job's token in it: docs/github.md says how.")
+        raise ForgeError(f"{TOKEN} is empty. Pass the job's token in it: docs/github.md says how.")
     return token
 
 

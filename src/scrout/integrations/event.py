@@ -93,7 +93,7 @@ def read_event(kind: Kind, payload: bytes) -> Event:
         return _GitLab.model_validate_json(payload).event()
     except ValidationError as error:
         raise EventError(
-            f"the payload is no event of an issue ({first_problem(error)}). Start this from {_STARTS[kind]}."
+            f"the payload is not an issue event ({first_problem(error)}). Start this from {_STARTS[kind]}."
         ) from None
 
 
@@ -205,7 +205,7 @@ def _gitlab_time(text: str, field: str) -> datetime:
     try:
         return _utc(datetime.fromisoformat(text.strip().replace(" UTC", "+00:00")))
     except ValueError:
-        raise EventError(f"the payload's {field} is no time. Start this from {_STARTS['gitlab']}.") from None
+        raise EventError(f"the payload's {field} is not a time. Start this from {_STARTS['gitlab']}.") from None
 
 
 def _utc(at: datetime) -> datetime:

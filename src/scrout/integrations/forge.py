@@ -171,11 +171,11 @@ def parsed(kind: type[P], answer: JsonValue) -> P:
     except ValidationError as error:
         what = kind.__name__.strip("_").lower()
         raise ForgeError(
-            f"the forge's answer is no {what} ({first_problem(error)}). Check the address of the API."
+            f"the forge's answer is not a valid {what} ({first_problem(error)}). Check the address of the API."
         ) from None
 
 
 def listed(kind: type[P], answer: JsonValue) -> list[P]:
     if not isinstance(answer, list):
-        raise ForgeError("the forge's answer is no list. Check the address of the API.")
+        raise ForgeError("the forge's answer is not a list. Check the address of the API.")
     return [parsed(kind, one) for one in answer]

@@ -49,8 +49,8 @@ class IssueAddress:
         if self.host in ("gitlab.com", os.environ.get("GITLAB_HOST")):
             return "gitlab"
         raise ForgeError(
-            f"the issue is at {self.host}, which is neither github.com nor gitlab.com. If it is a forge of yours, set "
-            "GH_HOST or GITLAB_HOST to it; else save the issue's text in a file."
+            f"the issue is at {self.host}, which is neither github.com nor gitlab.com. If you run GitHub or GitLab "
+            f"there, set GH_HOST or GITLAB_HOST to it; otherwise, save the issue's text in a file."
         )
 
 
@@ -90,7 +90,7 @@ def find_issue(source: str, repo: Path) -> IssueAddress | None:
     path = _ISSUE_PATH.fullmatch(parts.path)
     if path is None or not parts.hostname:
         raise ForgeError(
-            f"{source[:200]} is no address of an issue. One looks like https://github.com/OWNER/NAME/issues/1."
+            f"{source[:200]} is not the address of an issue. One looks like https://github.com/OWNER/NAME/issues/1."
         )
     return IssueAddress(parts.hostname, path["project"], int(path["number"]))
 

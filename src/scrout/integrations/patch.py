@@ -155,5 +155,5 @@ def _named(paths: Sequence[str]) -> str:
 
 def branch_of(issue: int, key: str) -> str:
     if not re.fullmatch(r"[0-9]{1,20}-[0-9]{1,6}", key):
-        raise ForgeError(f"{plain(key, 40)!r} is no run of a forge.")
+        raise ForgeError(f"{plain(key, 40)!r} is not a run of a forge.")
     return f"scrout/issue-{issue}-{key}"

@@ -45,7 +45,7 @@ class Remote:
         if not entry:
             return None
         if entry[1] != "blob" or not entry[3].isdigit() or int(entry[3]) > most:
-            raise ForgeError(f"{path} of {commit[:10]} is no file of at most {most:,} bytes. Look at the branch.")
+            raise ForgeError(f"{path} of {commit[:10]} is not a file of at most {most:,} bytes. Check the branch.")
         return self._git("cat-file", "blob", entry[2])
 
     def commit(self, tree: str, parents: tuple[str, ...], message: str, at: datetime) -> str:

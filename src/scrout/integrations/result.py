@@ -198,7 +198,7 @@ def read_result(path: Path, event: Event, admission: Admission, commit: str) -> 
         raise ForgeError(f"there is no result in {path.name}: {error.strerror}. Look at the job `work`.") from None
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ForgeError(f"the result {path.name} is no file. Look at the job `work`.")
+            raise ForgeError(f"the result {path.name} is not a file. Look at the job `work`.")
         with os.fdopen(handle, "rb", closefd=False) as file:
             raw = file.read(MAX_BYTES + 1)
     finally:
@@ -212,10 +212,10 @@ def read_result(path: Path, event: Event, admission: Admission, commit: str) -> 
         raise ForgeError(f"the result is not of the form that `scrout forge work` writes{where}.") from None
     expected = (admission.key, admission.verb, event.number, event.digest, commit)
     if (result.key, result.verb, result.issue, result.digest, result.commit) != expected:
-        raise ForgeError("the result is of another run, issue or commit than this one.")
+        raise ForgeError("the result belongs to another run, issue or commit. Run the job `work` again.")
     if result.cost_usd is not None and result.cost_usd > admission.held_usd:
         claimed, held = usd(result.cost_usd, exact=True), usd(admission.held_usd, exact=True)
-        raise ForgeError(f"the result claims a cost of {claimed}, and the run may cost {held}.")
+        raise ForgeError(f"the result claims a cost of {claimed}, but the run may cost at most {held}.")
     return result
 
 

@@ -29,7 +29,8 @@ def refuse_tokens(environment: Mapping[str, str]) -> None:
     for name in WRITERS:
         if environment.get(name, "").strip():
             raise ForgeError(
-                f"{name} is set, and the step that runs an agent may hold no token that writes. Take it out of the job."
+                f"{name} is set, and the step that runs an agent must not have a token that can write. Remove it "
+                f"from the job."
             )
 
 
@@ -40,7 +41,7 @@ async def work(event: Event, admission: Admission, repo: Path, commit: str, sett
     try:
         head = find_source(repo).head
         if head != commit:
-            raise TaskError(f"{repo} is at {head[:10]}, and this run is for {commit[:10]}. Check out the latter.")
+            raise TaskError(f"{repo} is at {head[:10]}, but this run is for {commit[:10]}. Check that commit out.")
         held = capped(settings, verb, admission.held_usd)
         task = open_task(repo, issue_text(event.text.encode(errors="surrogatepass"), "this event"))
         await build_missing(task, held, say)
@@ -59,7 +60,7 @@ def must_work(event: Event, admission: Admission) -> Verb:
     """What was admitted, if it was, and for this very event."""
     if admission.go != "work" or admission.verb is None:
         raise ForgeError(
-            "the label was not admitted, so there is nothing to work on. Let the job depend on the output `go`."
+            "the label was not admitted, so there is nothing to work on. Make the job depend on the output `go`."
         )
     must_be_of(event, admission)
     return admission.verb
@@ -67,7 +68,9 @@ def must_work(event: Event, admission: Admission) -> Verb:
 
 def must_be_of(event: Event, admission: Admission) -> None:
     if (admission.issue, admission.digest) != (event.number, event.digest):
-        raise ForgeError("the admission is for another issue, or for another text of it.")
+        raise ForgeError(
+            "the admission is for another issue, or the issue's text has changed since. Add the label again."
+        )
 
 
 def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
@@ -75,14 +78,15 @@ def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
     searches = settings.scout.has_model
     if settings.route.embedder.kind == "endpoint":
         raise ConfigError(
-            "route.embedder is an endpoint, which is paid beside the run's cap. Take minilm or hashed for this."
+            "route.embedder is an endpoint, and its costs do not count against the run's cap. Use minilm or hashed "
+            "here."
         )
     expensive = [fixer.name for fixer in settings.fixers if fixer.max_cost_usd > 0] if verb == "fix" else []
     if cap_usd <= 0:
         what = 'scout.searcher = "model"' if searches else f"the fixer {expensive[0]!r}" if expensive else ""
         if what:
             raise ConfigError(
-                f"the run may cost nothing, and {what} costs. Raise run-usd, or take it out of the settings."
+                f"the run may cost nothing, but {what} costs money. Raise run-usd, or remove it from the settings."
             )
         return settings
     scout_usd = min(settings.scout.model.cap_usd, cap_usd) if searches else Decimal(0)
@@ -91,8 +95,8 @@ def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
     remaining_usd = cap_usd - scout_usd
     if expensive and remaining_usd <= 0:
         raise ConfigError(
-            f"the run may cost {usd(cap_usd)}, and scouting may take it all. "
-            "Lower scout.model.cap_usd or raise run-usd."
+            f"the run may cost {usd(cap_usd)}, and scouting may use all of it. Lower scout.model.cap_usd or raise "
+            f"run-usd."
         )
     whole = remaining_usd if settings.fix.cap_usd is None else min(remaining_usd, settings.fix.cap_usd)
     # `paper` lets the last call pass the cap.

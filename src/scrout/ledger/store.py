@@ -325,7 +325,7 @@ class Ledger:
         """The lock is a file of that name, and so are folders of its attempts: another form could lead anywhere."""
         if not RUN_ID.fullmatch(run_id):
             raise LedgerError(
-                f"{self.name} has a run {run_id[:100]!r}, which scrout did not begin. Use another ledger."
+                f"{self.name} has a run {run_id[:100]!r}, which scrout did not start. Use another ledger."
             )
         return self._database.claim(run_id)
 
@@ -370,7 +370,7 @@ class Ledger:
             return found[0]
         if found:
             listed = ", ".join(found[:5]) + (" and more" if len(found) > 5 else "")
-            raise LedgerError(f"{prefix!r} fits several runs: {listed}. Give more of the id.")
+            raise LedgerError(f"{prefix!r} matches several runs: {listed}. Give more of the id.")
         newest = ", ".join(run_id for (run_id,) in db.execute("SELECT id FROM run ORDER BY rowid DESC LIMIT 3"))
         hint = f"The newest are: {newest}." if newest else "It holds no run yet; `scrout fix` makes one."
         raise LedgerError(f"no run in {self._database.name} has an id that begins with {prefix!r}. {hint}")
@@ -481,7 +481,9 @@ class OpenRun:
 
     def _hold(self) -> None:
         if not self._claim.take():
-            raise LedgerError(f"run {self.id} was interrupted here and went on elsewhere. Wait for it to finish.")
+            raise LedgerError(
+                f"run {self.id} was interrupted here and is being continued by another process. Wait for it to finish."
+            )
 
     def _begin(self, name: str, digest: str) -> Result | None:
         def write(db: Transaction) -> Result | tuple[int, int]:

@@ -328,12 +328,14 @@ class Chat:
         except httpx.InvalidURL:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
-            raise self._refused("base_url is no http(s) URL", "Write it like http://127.0.0.1:8000/v1.")
+            raise self._refused("base_url is not an http(s) URL", "Write it like http://127.0.0.1:8000/v1.")
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if self._key is not None:
             # The HTTP library quotes a header it rejects, key and all, so it must never get to see a bad one.
             if not self._key or not all("!" <= character <= "~" for character in self._key):
-                raise self._refused("the key is empty or holds characters no header can carry", "Export it again.")
+                raise self._refused(
+                    "the key is empty or contains characters that an HTTP header cannot carry", "Export it again."
+                )
             headers["authorization"] = f"Bearer {self._key}"
         return url, headers
 

@@ -76,8 +76,8 @@ def _refuse_too_large(path: Path) -> None:
     needed, free = path.stat().st_size + _BESIDE_BYTES, _free_bytes()
     if free is not None and needed > free:
         raise ModelError(
-            f"{path.name} needs about {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free. End other "
-            "programs, or take a smaller file."
+            f"{path.name} needs about {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free. Close other "
+            f"programs, or use a smaller model file."
         )
 
 

@@ -53,7 +53,7 @@ class LocalServer:
 def start(model: ServedModel, log: Path) -> LocalServer:
     """Start a server and wait until it listens; a ModelError with its last words if it does not."""
     if not Path(model.path).is_file():
-        raise ModelError(f"{model.path} is no file. Name a GGUF model file.")
+        raise ModelError(f"{model.path} is not a file. Name a GGUF model file.")
     argv = [sys.executable, "-P", "-m", "scrout.models.local_server"]
     env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     env["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part)
@@ -71,7 +71,7 @@ def start(model: ServedModel, log: Path) -> LocalServer:
     if not address:
         stop(process)
         said = redact(" ".join(log.read_text(errors="replace").strip().splitlines()[-3:]))
-        raise ModelError(f"llama.cpp cannot serve {model.path}: {said[-500:] or 'it said nothing'}")
+        raise ModelError(f"llama.cpp cannot serve {model.path}: {said[-500:] or 'no output'}")
     return LocalServer(f"{address}/v1", process)
 
 

@@ -144,7 +144,7 @@ def read(path: Path) -> tuple[tuple[ListedModel, ...], tuple[LeftOut, ...]]:
         try:
             found = _listed(name, entry, f"{place} ({called[:MAX_NAME]!r})")
             if called in taken:
-                raise _Unusable("an entry of this name comes before it, and scrout does not balance load between them")
+                raise _Unusable("an earlier entry has the same name, and scrout does not balance load between entries")
         except _Unusable as reason:
             left_out.append(LeftOut(called, str(reason)))
         else:
@@ -163,10 +163,10 @@ def _entries(path: Path) -> list[Node]:
         line = f" at line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{path} is not valid YAML{line}. Check it with LiteLLM.") from None
     except (RecursionError, ValueError, OverflowError):
-        raise ConfigError(f"{path} is not YAML that can be read. Check it with LiteLLM.") from None
+        raise ConfigError(f"{path} cannot be read as YAML. Check it with LiteLLM.") from None
     entries = document.get("model_list") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not entries:
-        raise ConfigError(f"{path} has no `model_list:` with entries. Name the file that holds it.")
+        raise ConfigError(f"{path} has no entries under `model_list:`. Name a file that has some.")
     if len(entries) > MAX_ENTRIES:
         raise ConfigError(f"{path} lists {len(entries)} models; {MAX_ENTRIES} can be read. Split it.")
     return entries
@@ -194,13 +194,13 @@ def _mapping(node: Node | None, place: str, depth: int = 0) -> Fields:
     merged = node.get("<<", [])
     sources = merged if isinstance(merged, list) else [merged]
     if len(sources) > MAX_MERGES or depth > MAX_DEPTH:
-        raise ConfigError(f"{place} merges too much with `<<`. Write its keys out.")
+        raise ConfigError(f"{place} merges too many keys with `<<`. Write the keys out.")
     fields: Fields = {}
     for source in reversed(sources):
         fields |= _mapping(source, place, depth + 1)
     fields |= {key: value for key, value in node.items() if key != "<<"}
     if len(fields) > MAX_KEYS:
-        raise ConfigError(f"{place} has more than {MAX_KEYS} keys. Remove what is not about the model.")
+        raise ConfigError(f"{place} has more than {MAX_KEYS} keys. Remove those that do not describe the model.")
     return fields
 
 
@@ -208,7 +208,7 @@ def _text(fields: Fields, key: str, place: str) -> str:
     """Empty: not given."""
     value = fields.get(key, "")
     if not isinstance(value, str):
-        raise ConfigError(f"{place}: `{key}` is not one value. See LiteLLM's model_list.")
+        raise ConfigError(f"{place}: `{key}` must be a single value. See LiteLLM's model_list.")
     return "" if value in _ABSENT else value.strip()
 
 
@@ -229,7 +229,7 @@ def _listed(name: str, entry: Fields, place: str) -> ListedModel:
     named_key = _named_key(params, place)
     mode = _text(info, "mode", place)
     if mode not in ("", "chat"):
-        raise _Unusable(f"its mode is {mode[:MAX_NAME]!r}, and a fixer chats")
+        raise _Unusable(f"its mode is {mode[:MAX_NAME]!r}, and a fixer needs a chat model")
     who, model = _provider(params, place)
     provider = PROVIDERS[who]
     base_url = _base_url(params, who, place)
@@ -266,9 +266,11 @@ def _provider(params: Fields, place: str) -> tuple[str, str]:
             "does, write openai/ before the model and give its api_base"
         )
     if model.startswith("responses/"):
-        raise _Unusable("it asks for the responses API; without responses/ in its model it would be listed")
+        raise _Unusable(
+            "it uses the responses API, which is not supported here; remove responses/ from its model to use it"
+        )
     if not model or "*" in model:
-        raise _Unusable(f"{whole[:MAX_NAME]!r} names no single model")
+        raise _Unusable(f"{whole[:MAX_NAME]!r} does not name one model")
     return who, _as_named(who, model)
 
 
@@ -289,7 +291,7 @@ def _base_url(params: Fields, who: str, place: str) -> str:
         if not given:
             raise _Unusable(f"its api_base is in the environment variable {variable[:MAX_NAME]!r}, which is not set")
     if not given and not PROVIDERS[who].base_url:
-        raise _Unusable(f"{who} needs an api_base and none is given")
+        raise _Unusable(f"{who} needs an api_base, and has none")
     return _address(given, who, place) if given else PROVIDERS[who].base_url
 
 
@@ -302,10 +304,10 @@ def _address(given: str, who: str, place: str) -> str:
     url = _split(given)
     if url is None:
         raise ConfigError(
-            f"{place}: `api_base` is no http or https address. Write one such as http://localhost:8000/v1."
+            f"{place}: `api_base` is not an http or https address. Write one such as http://localhost:8000/v1."
         )
     if "@" in url.netloc or url.query or url.fragment:
-        raise ConfigError(f"{place}: `api_base` holds more than an address. Leave out user, password and parameters.")
+        raise ConfigError(f"{place}: `api_base` contains more than an address. Remove user, password and parameters.")
     path = url.path.rstrip("/")
     for ending in _ENDINGS:
         path = path.removesuffix(ending)
@@ -331,14 +333,16 @@ def _named_key(params: Fields, place: str) -> str | None:
     given = _text(params, "api_key", place)
     if not given:
         if _text(params, "litellm_credential_name", place):
-            raise _Unusable("its key is in credential_list, which is not read; give it an api_key of os.environ/NAME")
+            raise _Unusable(
+                "its key is in credential_list, which scrout does not read; set its api_key to os.environ/NAME"
+            )
         return None
     if given.lower() in _NO_KEY:
         return ""
     variable = given.removeprefix(_FROM_ENVIRONMENT)
     if variable == given or not _VARIABLE.fullmatch(variable):
         raise ConfigError(
-            f"{place}: `api_key` holds a key. A secret does not belong in a file: put it into an environment variable "
+            f"{place}: `api_key` contains a key. Keep secrets out of files: put the key into an environment variable "
             f"and write {_FROM_ENVIRONMENT}NAME."
         )
     return variable
@@ -357,7 +361,9 @@ def _price(fields: Fields, place: str) -> Price | None:
     if price_in is None and price_out is None:
         return None
     if price_in is None or price_out is None:
-        raise ConfigError(f"{place} gives one of input_cost_per_token and output_cost_per_token. Give both or none.")
+        raise ConfigError(
+            f"{place} has only one of input_cost_per_token and output_cost_per_token. Give both or neither."
+        )
     return Price(
         input=price_in,
         output=price_out,
@@ -389,7 +395,9 @@ def _per_token(fields: Fields, key: str, place: str) -> Decimal | None:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or not 0 <= amount <= DEAREST_TOKEN:
-        raise ConfigError(f"{place}: `{key[:MAX_NAME]}` is not what a token costs in dollars. Write it as 0.00000125.")
+        raise ConfigError(
+            f"{place}: `{key[:MAX_NAME]}` is not a price per token in dollars. Write one such as 0.00000125."
+        )
     return amount
 
 
@@ -398,7 +406,7 @@ def _max_tokens(params: Fields, place: str) -> int | None:
     if not text:
         return None
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        raise ConfigError(f"{place}: `max_tokens` is no number of tokens. Write one such as 4096, or leave it out.")
+        raise ConfigError(f"{place}: `max_tokens` is not a number of tokens. Write one such as 4096, or leave it out.")
     return int(text)
 
 
@@ -406,5 +414,5 @@ def _effort(params: Fields, place: str) -> str:
     given = params.get("reasoning_effort", "")
     effort = _text(given if isinstance(given, dict) else {"effort": given}, "effort", place)
     if not re.fullmatch(r"[a-z0-9-]*", effort):
-        raise ConfigError(f"{place}: `reasoning_effort` is no single word. Write one such as high, or leave it out.")
+        raise ConfigError(f"{place}: `reasoning_effort` is not a single word. Write one such as high, or leave it out.")
     return effort

@@ -110,7 +110,9 @@ class _Own(Price):
             raise ValueError(f"more than {usd(DEAREST)} per million tokens; check the decimal point")
         if 0 < self.output < CHEAPEST:
             price = usd(self.output, exact=True)
-            raise ValueError(f"an output price of {price} looks like dollars a token; write dollars per million")
+            raise ValueError(
+                f"an output price of {price} looks like dollars per token; write dollars per million tokens"
+            )
         return self
 
     @property

@@ -320,7 +320,7 @@ def _head(path: Path, space: Space, arrays: Mapping[str, npt.NDArray[np.generic]
         if array.dtype not in (np.float32, np.float64):
             raise RouteError(f"{path}: {name} holds {array.dtype}, not float32 or float64. {_AGAIN}")
         if not np.isfinite(array).all():
-            raise RouteError(f"{path}: {name} holds a number that is not finite. {_AGAIN}")
+            raise RouteError(f"{path}: {name} contains a number that is not finite. {_AGAIN}")
         array.setflags(write=False)
         numbers[field] = cast(Array, array)
     head = Head(**numbers)

@@ -503,7 +503,7 @@ def _enough(table: OutcomeTable) -> None:
         counts = table.measured.sum(axis=0)
         least = int(counts.argmin())
         raise RouteError(
-            f"{whole} tasks have an outcome of all {len(table.fixers)} fixers, and it takes {MIN_TASKS}. "
+            f"{whole} tasks have an outcome of all {len(table.fixers)} fixers, and calibration needs {MIN_TASKS}. "
             f"Add outcomes of {table.fixers[least]}, which has {counts[least]} of {len(table.ids)}, or leave it out."
         )
 

@@ -80,7 +80,7 @@ class DifficultyData:
             )
         _refuse_nan(self.features)
         if not ((self.rate >= 0) & (self.rate <= 1)).all():
-            raise RouteError("a task's solve rate is no share from 0 to 1. Leave out tasks that nobody tried.")
+            raise RouteError("a task's solve rate is not a share from 0 to 1. Leave out tasks without outcomes.")
 
     def joined(self, other: DifficultyData) -> DifficultyData:
         """Both; a repository or set that both name is not the same one."""
@@ -303,7 +303,7 @@ def _file_of(head: DifficultyHead) -> str:
 
 def _refuse_nan(features: Floats) -> None:
     if not np.isfinite(features).all():
-        raise RouteError("a task's features hold numbers that are none. Count or scout the task again.")
+        raise RouteError("a task's features contain values that are not numbers. Count or scout the task again.")
 
 
 def _targets(lessons: DifficultyData) -> tuple[Floats, Floats]:

@@ -139,21 +139,23 @@ def own_folder(settings: RouteSettings) -> Path:
 def from_run(run: Run, verdict: Verdict, settings: Settings) -> LearningReport:
     """The run's last attempt, judged; a RouteError where that would teach something false."""
     if not run.attempts:
-        raise RouteError(f"no fixer has tried in run {run.id} ({run.outcome}). Choose one from `scrout runs`.")
+        raise RouteError(
+            f"no fixer made an attempt in run {run.id} ({run.outcome}). Choose another run from `scrout runs`."
+        )
     attempt = run.attempts[-1]
     if attempt.stop == "endpoint":
         raise RouteError(
-            f"in run {run.id} the endpoint of {attempt.fixer} failed, which is not the fixer's failure. Run the task "
-            "again with `scrout fix`, and judge that run."
+            f"in run {run.id} the endpoint of {attempt.fixer} failed, which says nothing about the fixer. Run the "
+            f"task again with `scrout fix`, and judge that run."
         )
     if verdict != "wrong" and not attempt.patch:
-        raise RouteError(f"run {run.id} ended without a patch, so none was {verdict}. Say `wrong`.")
+        raise RouteError(f"run {run.id} ended without a patch, so there is no patch to call {verdict}. Use `wrong`.")
     try:
         fixer = settings.fixer(attempt.fixer)
     except ConfigError:
         raise RouteError(
-            f"run {run.id} was tried by {attempt.fixer!r}, which is not in the pool, so nobody knows whose outcome it "
-            "is. Name the settings of that run: --config FILE."
+            f"run {run.id} was tried by {attempt.fixer!r}, which is not in the pool, so scrout cannot tell its "
+            f"model. Pass the settings of that run: --config FILE."
         ) from None
     models = {receipt.model for receipt in attempt.receipts}
     if models and fixer.model not in models:

@@ -35,7 +35,9 @@ def features(vectors: npt.ArrayLike, standings: Sequence[ResumeVectors]) -> Floa
     """
     x = np.asarray(vectors, dtype=np.float64)
     if not (np.abs(x) <= LARGEST).all():
-        raise RouteError("a task's vector holds numbers that are none or too large. Embed or scout the task again.")
+        raise RouteError(
+            "a task's vector contains values that are not numbers or are too large. Embed or scout the task again."
+        )
     s = _cosines(x, [standing.solved for standing in standings])
     f = _cosines(x, [standing.failed for standing in standings])
     p = np.array([standing.base_rate for standing in standings])

@@ -38,7 +38,7 @@ def open_tokenizer(path: Path, max_tokens: int) -> Any:
     try:
         tokenizer = package.Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as error:  # the package raises plain Exception
-        raise RouteError(f"{path} is no tokenizer that can be read: {error}. Get the model's files again.") from None
+        raise RouteError(f"{path} is not a readable tokenizer: {error}. Get the model's files again.") from None
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_tokens)
     return tokenizer

@@ -46,7 +46,7 @@ class OutcomeTable:
         for name in ("resolved", "cost", "measured", "p"):
             array = getattr(self, name)
             if array is not None and array.shape != shape:
-                raise RouteError(f"{name} has shape {array.shape}, and {shape} is tasks by fixers. Build it again.")
+                raise RouteError(f"{name} has shape {array.shape}, not {shape} (tasks by fixers). Build it again.")
         if len(self.groups) != len(self.ids):
             raise RouteError(f"{len(self.groups)} repositories for {len(self.ids)} tasks. Name one for each task.")
 
@@ -111,7 +111,7 @@ def group_folds(groups: Sequence[str], k: int = FOLDS) -> Ints:
 def read_table(folder: Path, tasks: Path | None, arm: Arm) -> tuple[OutcomeTable, list[str]]:
     """The outcomes of one arm in a folder, one file a fixer, as a table without probabilities; and the tasks' texts."""
     if not folder.is_dir():
-        raise RouteError(f"{folder} is no folder. Name one with a .csv or .jsonl file for each fixer.")
+        raise RouteError(f"{folder} is not a folder. Name one with a .csv or .jsonl file for each fixer.")
     files = sorted(path for path in folder.iterdir() if path.name.endswith(_ENDINGS))
     if not files:
         raise RouteError(f"{folder} has no {', '.join(_ENDINGS)} file. Put one there for each fixer.")
@@ -161,7 +161,7 @@ class _Found:
             if told.outcome.cost_usd is not None:
                 cost[at] = float(told.outcome.cost_usd)
             if texts.setdefault(task, told.text) != told.text:
-                raise RouteError(f"the outcomes of {task} bring different texts. Give one with --tasks FILE.")
+                raise RouteError(f"the outcomes of {task} have different texts. Give one with --tasks FILE.")
         # As in a résumé: 0 among costs that are not is a missing receipt.
         cost[(cost == 0) & (np.nan_to_num(cost) > 0).any(axis=0)] = np.nan
         groups = tuple(self.groups.get(task) or repository_of(task) for task in ids)

@@ -145,7 +145,7 @@ def _csv_rows(path: Path, plain: str) -> Iterator[tuple[int, Mapping[str, Any]]]
         for number, row in enumerate(reader, 1):
             if None in row:
                 raise RouteError(
-                    f"{path}, row {number}: more fields than the heading has. Put texts with commas between quotes."
+                    f"{path}, row {number}: more fields than the header has. Quote texts that contain commas."
                 )
             yield number, row
     except csv.Error as error:
@@ -159,9 +159,9 @@ def _json_rows(path: Path, plain: str) -> Iterator[tuple[int, Mapping[str, Any]]
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise RouteError(f"{path}, row {number} is not JSON: {error}. One object a line, please.") from None
+                raise RouteError(f"{path}, row {number} is not JSON: {error}. Write one object per line.") from None
             if not isinstance(row, dict):
-                raise RouteError(f"{path}, row {number} is not an object. One object a line, please.")
+                raise RouteError(f"{path}, row {number} is not an object. Write one object per line.")
             yield number, row
 
 

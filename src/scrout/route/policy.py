@@ -102,7 +102,7 @@ class Dial(FrozenModel):
     def solve_usd(self, position: float) -> Decimal:
         """What a solve is worth at a position; at 1 more than any cost, so that the likeliest is always taken."""
         if not 0 <= position <= 1:
-            raise RouteError(f"the dial is at {position}. Turn it to something from 0 (cheapest) to 1 (strongest).")
+            raise RouteError(f"the dial is at {position}. Set it to a number from 0 (cheapest) to 1 (strongest).")
         if position == 1:
             return INFINITE
         at = next(at for at in range(1, len(self.positions)) if position <= self.positions[at])

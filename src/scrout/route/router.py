@@ -236,8 +236,8 @@ class Router:
         if key not in self.resumes:
             names = ", ".join(sorted(map(str, self.resumes))) or "none"
             raise RouteError(
-                f"fixer {fixer.name!r} goes by the résumé {key}, which is not there. Known are: {names}. "
-                "Add it with `scrout fixers add`, or name another."
+                f"fixer {fixer.name!r} uses the résumé {key}, which does not exist. These exist: {names}. Add it "
+                f"with `scrout fixers add`, or name another."
             )
         named = self.resumes[key]
         return None if named.growing else named

@@ -78,7 +78,7 @@ def mix(costs: Floats, solves: Floats, at: float) -> Floats:
     corners = hull(np.column_stack([costs, solves]))
     if at < corners[0][0]:
         least = usd(corners[0][0], 4)
-        raise RouteError(f"no mixture of these fixers costs {usd(at, 4)} a task; the cheapest costs {least}.")
+        raise RouteError(f"no mixture of these fixers costs {usd(at, 4)} per task; the cheapest costs {least}.")
     shares = np.zeros(len(costs))
     places = [int(np.flatnonzero((costs == cost) & (solves == solve))[0]) for cost, solve in corners]
     above = int(np.searchsorted(corners[:, 0], at, side="right"))

@@ -77,9 +77,11 @@ def remember(
         kept |= {task: np.asarray(vector, dtype=np.float32) for task, vector in vectors.items()}
         sizes = {len(vector) for vector in kept.values()}
         if len(sizes) > 1:
-            raise RouteError(f"vectors of {sorted(sizes)} numbers in one space {space}. Build it again.")
+            raise RouteError(f"the space {space} has vectors of different sizes: {sorted(sizes)}. Build it again.")
         if not all(np.isfinite(vector).all() for vector in kept.values()):
-            raise RouteError(f"a vector for {space} holds numbers that are none. Embed or scout the task again.")
+            raise RouteError(
+                f"a vector for {space} contains values that are not numbers. Embed or scout the task again."
+            )
         write(folder / file_name(space, _SUFFIX), _packed(kept))
         told = _read_titles(folder) | {task: title[:MAX_TITLE_CHARS] for task, title in titles.items()}
         write(folder / TITLES, json.dumps(told, ensure_ascii=False, sort_keys=True).encode())

@@ -155,8 +155,8 @@ def _own_venv(repo: Path, settings: EnvironmentSettings, base: Base | None) -> E
             )
         if _is_tracked(repo, settings.venv, base):
             raise ConfigError(
-                f"environment.venv is {settings.venv!r}, which is committed and so came with the repository. Name an "
-                "environment that you made."
+                f"environment.venv is {settings.venv!r}, which is committed to the repository, so its author made "
+                f"it. Name an environment that you made."
             )
         return _from_venv(repo, folder, f"the repository's {settings.venv}")
     for name in () if settings.setup else (".venv", "venv"):

@@ -61,7 +61,8 @@ async def build_environment(
     plan = plan_environment(base.repo, settings, base)
     if plan.slots and not tier.mounts:
         raise SandboxError(
-            f"an environment is built where it is mounted later, and the {tier.name} tier mounts nothing. Use the "
+            f"an environment must be built at the path where it is mounted later, and the {tier.name} tier cannot "
+            f"mount anything. Use the "
             "bubblewrap tier, or install the project's dependencies into a .venv in the repository."
         )
     for slot in plan.slots:
@@ -112,8 +113,8 @@ class _Build:
             return self._finish(left, time.monotonic() - started)
         except OSError as error:
             raise SandboxError(
-                f"no environment could be built under {self.making.parent}: {error}. Free some room there, or point "
-                "XDG_CACHE_HOME at a larger disk."
+                f"building an environment failed under {self.making.parent}: {error}. Free some disk space, or point "
+                f"XDG_CACHE_HOME at a larger disk."
             ) from None
         finally:
             remove_folder(self.making)

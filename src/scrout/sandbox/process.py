@@ -56,7 +56,7 @@ async def run_process(
         exit_code = 128 - exit_code
     said = complaint.joined().decode(errors="replace").strip()
     if exit_code is not None and READY not in said:
-        raise SandboxError(f"{said or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
+        raise SandboxError(f"{said or 'the sandbox ended before its command started'}. Run `scrout doctor`.")
     return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
 
 

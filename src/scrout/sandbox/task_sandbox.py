@@ -158,9 +158,9 @@ class TaskSandbox:
         )
         if done.exit_code != 0:
             why = "it took too long" if done.timed_out else done.text.strip()[-500:]
-            raise SandboxError(f"the diff could not be taken: {why}")
+            raise SandboxError(f"git could not make the diff: {why}")
         if len(done.output) > MOST_DIFF_BYTES:
-            raise SandboxError(f"the diff has more than {MOST_DIFF_BYTES:,} bytes. Ignore what a build leaves behind.")
+            raise SandboxError(f"the diff has more than {MOST_DIFF_BYTES:,} bytes. Add build output to .gitignore.")
         # A symlink's target is text to git in every case, and a path may be any bytes.
         return done.output.decode("utf-8", "surrogateescape")
 

@@ -139,7 +139,7 @@ class BubblewrapWarmSandbox:
             said += line
             if not line:
                 why = said.decode(errors="replace").strip()[-2000:]
-                raise SandboxError(f"{why or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
+                raise SandboxError(f"{why or 'the sandbox ended before its command started'}. Run `scrout doctor`.")
         return process
 
     async def _talk(self, process: Process, text: str, output: Output) -> int:

@@ -66,7 +66,7 @@ def find_source(path: Path) -> SourceRepository:
     found = find_repository(path)
     head = found.head()
     if not head:
-        raise TaskError(f"{found.name} has no commits yet. Commit once, so that there is a base to work from.")
+        raise TaskError(f"{found.name} has no commits yet. Make a first commit.")
     return SourceRepository(repo=found.name, store=found.common, head=head)
 
 
@@ -154,8 +154,8 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
         return Base(repo, commit, final / "tree")
     except OSError as error:
         raise SandboxError(
-            f"no copy of {repo} could be made under {folder}: {error}. Free some room there, or point "
-            "XDG_CACHE_HOME at a larger disk."
+            f"{repo} could not be copied to {folder}: {error}. Free some disk space, or point XDG_CACHE_HOME at a "
+            f"larger disk."
         ) from None
     finally:
         remove_folder(making)
@@ -177,7 +177,9 @@ def _must_fit(git: GitDir, repo: Path, commit: str, bounds: SandboxSettings, *, 
                 size_bytes += int(size) if size.isdigit() else 0
             try:
                 if len(max((*entries, rest), key=len)) > _MOST_ENTRY_BYTES:
-                    raise TaskError(f"{repo} has a path at {commit[:12]} that is too long for any disk.")
+                    raise TaskError(
+                        f"{repo} has a path at {commit[:12]} that is too long for a file system. Rename it, and commit."
+                    )
                 _must_be_within(bounds, paths, size_bytes, f"{repo} at {commit[:12]}")
             except TaskError:
                 process.kill()
@@ -401,7 +403,7 @@ class Workspace:
             seen = None if layer is None else _lstat(layer / step)
             wanted = "file" if step == last else "folder"
             if seen is not None and not (stat.S_ISREG if step == last else stat.S_ISDIR)(seen.st_mode):
-                raise SandboxError(f"{path!r} cannot be written: {str(step)!r} is not a {wanted} there")
+                raise SandboxError(f"{path!r} cannot be written: {str(step)!r} is not a {wanted}")
             if step == last:
                 return mode if seen is None else stat.S_IMODE(seen.st_mode)
             self._make_folder(step)
@@ -464,7 +466,9 @@ class Workspaces:
         try:
             workspace.make()
         except OSError as error:
-            raise SandboxError(f"no workspace fits in {self.folder}: {error.strerror}. Free some room.") from None
+            raise SandboxError(
+                f"a workspace could not be made in {self.folder}: {error.strerror}. Free some disk space."
+            ) from None
         return workspace
 
 
@@ -494,7 +498,7 @@ def private_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise SandboxError(
-            f"{folder} cannot be made: {error.strerror}. Point XDG_CACHE_HOME at a folder you may write to."
+            f"{folder} cannot be created: {error.strerror}. Point XDG_CACHE_HOME at a folder you may write to."
         ) from None
     return folder
 
@@ -515,8 +519,8 @@ def _claim(root: Path, prefix: str = "") -> tuple[Path, Lock]:
             return folder, lock
     except OSError as error:
         raise SandboxError(
-            f"{root} cannot be used: {error.strerror}. Free some room, or point XDG_CACHE_HOME at a folder you may "
-            "write to."
+            f"{root} cannot be used: {error.strerror}. Free some disk space, or point XDG_CACHE_HOME at a folder you "
+            f"may write to."
         ) from None
 
 

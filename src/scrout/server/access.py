@@ -102,5 +102,5 @@ def read_token(variable: str, where: str) -> str:
             f"`export {variable}=$(openssl rand -hex 24)`."
         )
     if not token.isascii() or visible(token) != token or " " in token:
-        raise ConfigError(f"{where}: the token in {variable} must be of letters, digits and signs of ASCII, no spaces.")
+        raise ConfigError(f"{where}: the token in {variable} must be printable ASCII without spaces.")
     return token

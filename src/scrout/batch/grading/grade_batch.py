@@ -253,7 +253,9 @@ class _Submitted(RootModel[dict[str, dict[str, str]]]):
 def reserve(folder: Path, run_id: str, arms: Arms) -> None:
     """Keep a run id for these patches. More tasks may join them; another patch for one of them is refused."""
     if not _RUN_ID.fullmatch(run_id):
-        raise TaskError(f"--run-id {run_id!r} is no name for files. Use letters, digits, dots, dashes and underscores.")
+        raise TaskError(
+            f"--run-id {run_id!r} cannot be a file name. Use letters, digits, dots, dashes and underscores."
+        )
     path = folder / "runs" / f"{run_id}.json"
     try:
         former = _Submitted.model_validate_json(path.read_bytes()).root

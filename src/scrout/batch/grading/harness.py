@@ -85,7 +85,9 @@ class Official:
 def _explain(exit_code: int, log: Path) -> None:
     if exit_code != 0:
         last = _text(log).strip()[-300:]
-        raise SandboxError(f"the official harness ended with exit code {exit_code}: {last} All of it is in {log}.")
+        raise SandboxError(
+            f"the official harness ended with exit code {exit_code}: {last} The full output is in {log}."
+        )
 
 
 def require_docker() -> None:
@@ -93,7 +95,7 @@ def require_docker() -> None:
     docker = find_program("docker")
     own = "grade with --harness own, in scrout's sandbox"
     if docker is None:
-        raise SandboxError(f"--harness official needs Docker, and there is none here. Install it, or {own}.")
+        raise SandboxError(f"--harness official needs Docker, which is not installed. Install it, or {own}.")
     try:
         asked = [docker, "version", "--format", "{{.Server.Version}}"]
         done = subprocess.run(asked, cwd=NEUTRAL, capture_output=True, text=True, timeout=DOCKER_S, check=False)

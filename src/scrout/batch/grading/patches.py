@@ -70,7 +70,7 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
     for place, value in _values(raw, path):
         one = _prediction(value, place)
         if one.id in found:
-            raise TaskError(f"{place}: {one.id} has a prediction already. Keep one row for each task.")
+            raise TaskError(f"{place}: {one.id} already has a prediction. Keep one row for each task.")
         found[one.id] = one
     if not found:
         raise TaskError(f"{path} holds no predictions. Each row has an instance_id and a model_patch.")
@@ -103,19 +103,21 @@ def _json(line: str, place: str) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        raise TaskError(f"{place}: the line is no JSON. Was it cut off? Write the file anew.") from None
+        raise TaskError(f"{place}: the line is not JSON; it may be cut off. Write the file again.") from None
 
 
 def _prediction(value: object, place: str) -> Prediction:
     if not isinstance(value, dict):
-        raise TaskError(f"{place}: it is no object. Each row has an instance_id and a model_patch.")
+        raise TaskError(f"{place}: it is not an object. Each row has an instance_id and a model_patch.")
     task_id, patch = value.get("instance_id"), value.get("model_patch", value.get("patch"))
     if not isinstance(task_id, str) or not task_id:
         raise TaskError(f"{place}: there is no instance_id. Name the task that the patch is for.")
     if patch is not None and not isinstance(patch, str):
-        raise TaskError(f"{place}: the patch of {task_id} is no text. Give a diff as git prints it.")
+        raise TaskError(f"{place}: the patch of {task_id} is not text. Give a diff as git prints it.")
     try:
         f"{task_id}{patch}".encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise TaskError(f"{place}: it holds half a character. Give a diff as git prints it.") from None
+        raise TaskError(
+            f"{place}: it contains half a character (a lone surrogate). Give a diff as git prints it."
+        ) from None
     return Prediction(task_id, patch or "", str(value.get("model_name_or_path", "")))

@@ -229,7 +229,7 @@ class _Maker:
         name = f"{self.package.name} {self.package.version}"
         if not (first.finished and again.finished):
             raise TaskError(
-                f"{name} cannot be used: its tests do not end within {SUITE_S:g} seconds here. Try it alone."
+                f"{name} cannot be used: its tests do not finish within {SUITE_S:g} seconds here. Try it alone."
             )
         self.usual = first.passed & again.passed
         if len(self.usual) <= LEAST_PASSING or not again.replay.execution_trace:

@@ -97,7 +97,7 @@ def split(requirement: str) -> tuple[str, str]:
     """Name and version of NAME or NAME==VERSION; the version is empty where none is asked for."""
     match = _REQUIREMENT.fullmatch(requirement)
     if match is None:
-        raise TaskError(f"{requirement[:100]!r} is no package. Write NAME or NAME==VERSION.")
+        raise TaskError(f"{requirement[:100]!r} is not a package. Write NAME or NAME==VERSION.")
     return normal(match[1]), match[2] or ""
 
 
@@ -274,7 +274,7 @@ def _install(name: str, version: str, repo: Path, tier: Tier) -> None:
     for requirements in (["pytest", *needed, *tests], ["pytest", *needed]):
         if asyncio.run(_installs(repo, requirements, tier)):
             return
-    raise TaskError(f"what {name} {version} depends on cannot be installed from wheels. Take another package.")
+    raise TaskError(f"the dependencies of {name} {version} cannot be installed from wheels. Choose another package.")
 
 
 def _pip() -> Path:
@@ -317,7 +317,9 @@ def _plain(requirement: str, marker: str) -> str:
     # An option or a URL would be pip's order, not a package.
     requirement = requirement.strip()
     if not requirement[:1].isalnum() or "@" in requirement or "/" in requirement:
-        raise TaskError(f"the package depends on {requirement[:100]!r}, which is no name on an index. Take another.")
+        raise TaskError(
+            f"the package depends on {requirement[:100]!r}, which is not a package name. Choose another package."
+        )
     return f"{requirement} ; {marker.strip()}" if marker.strip() else requirement
 
 

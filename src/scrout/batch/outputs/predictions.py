@@ -67,8 +67,8 @@ def disk_explained(folder: BatchFolder) -> Iterator[None]:
         yield
     except OSError as error:
         raise TaskError(
-            f"what the batch came to cannot be written to {folder.path}: {error.strerror or error}. Make room, or the "
-            "folder writable, and run the same command again; finished runs are kept."
+            f"the batch's results cannot be written to {folder.path}: {error.strerror or error}. Free some disk "
+            f"space or make the folder writable, and run the same command again; finished runs are kept."
         ) from None
 
 

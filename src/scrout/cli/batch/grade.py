@@ -90,12 +90,12 @@ def command(
     settings = options.read_settings(repo or Path())
     if is_learning and not predictions.is_dir():
         raise TaskError(
-            f"--learn needs the folder of a batch, which knows who made each patch; {predictions} is a file."
+            f"--learn needs the folder of a batch, which records the fixer of each patch; {predictions} is a file."
         )
     found = read_tasks(tasks, repo)
     options.report_unusable(found.problems)
     if not any(row.gold for row in found.rows):
-        raise TaskError(f"no task of {tasks} has a gold: nothing can judge a patch. Give tasks with their tests.")
+        raise TaskError(f"no task of {tasks} has a gold, so no patch can be graded. Give tasks with their tests.")
     arms = _arms(predictions, settings)
     with open_grade_store(out or _beside(predictions)) as book, render.working() as progress:
         name = run_id or f"scrout-{_digest(arms)[:12]}"
@@ -137,8 +137,8 @@ def _ledger(folder: BatchFolder, settings: Settings) -> Ledger:
     if batch is not None and not book.runs(1, batch=batch.id):
         book.close()
         raise TaskError(
-            f"the ledger holds no run of the batch in {folder.path}. Name the one that it was run with, such as "
-            "-c ledger.path=FILE."
+            f"the ledger holds no run of the batch in {folder.path}. Name the ledger that the batch was run with, "
+            f"such as -c ledger.path=FILE."
         )
     return book
 

@@ -172,5 +172,5 @@ def _tell_end(far: BatchProgress, session: BatchSession, spent_usd: Decimal) -> 
 def _arms(names: str) -> tuple[Arm, ...]:
     asked = options.names(names)
     if not asked or not set(asked) <= set(ARMS):
-        raise click.BadParameter(f"{names!r}: name some of {', '.join(ARMS)}, with commas between.")
+        raise click.BadParameter(f"{names!r}: name one or more of {', '.join(ARMS)}, separated by commas.")
     return tuple(arm for arm in ARMS if arm in asked)

@@ -65,7 +65,7 @@ def command(
     from scrout.lab.train.recipe import read_recipe
 
     if not checkpoint.exists():
-        raise ConfigError(f"there is no {checkpoint}. Name a folder as transformers saves it, or a GGUF file.")
+        raise ConfigError(f"{checkpoint} does not exist. Name a folder that transformers saved, or a GGUF file.")
     settings = read_recipe(recipe, changes, PRESETS)
     inputs = read(tasks)
     for row in inputs.unusable:

@@ -62,7 +62,7 @@ def command(
         shared.show(planned, lambda: _planned(planned), as_json=as_json)
         return 0
     if out is None:
-        raise click.UsageError("--out DIR is missing: the folder of the run. Only --plan needs none.")
+        raise click.UsageError("--out DIR is missing: the folder of the run. Only --plan works without it.")
     with render.working() as progress:
         result = finetune(checkpoint, pack, out, settings, held_out, device, attention, progress)
     shared.show(result, lambda: _view(result), as_json=as_json)

@@ -83,9 +83,8 @@ class ProgramFixer(ModelFixer):
         tier = task_sandbox.tier
         if not tier.mounts:
             raise ConfigError(
-                f"fixer {self.name!r} runs a program, which needs a sandbox that can show it the meter and nothing "
-                f"else: bubblewrap or container, and this one is {tier.name}. Choose another with --sandbox; `scrout "
-                "doctor` says what is missing."
+                f"fixer {self.name!r} runs a program, which needs the sandbox tier bubblewrap or container. This one "
+                f"is {tier.name}. Choose another with --sandbox; `scrout doctor` says what is missing."
             )
         if not tier.brings_tools:
             find_preset(self.preset_used)
@@ -142,7 +141,7 @@ class ProgramFixer(ModelFixer):
         if done.exit_code == 0:
             return "finished", f"{self.agent} ended by itself"
         last = " ".join(said.split())[-300:]
-        return "crashed", f"{self.agent} ended with exit code {done.exit_code}: {last or 'it said nothing'}"
+        return "crashed", f"{self.agent} ended with exit code {done.exit_code}: {last or 'no output'}"
 
 
 class CommandFixer(ProgramFixer):

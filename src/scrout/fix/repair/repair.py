@@ -540,8 +540,8 @@ class _Search:
         contrast = await self.contrast
         if not contrast.passed:
             raise _Untestable(
-                "no test near the code passes here even without an edit, so a fix could not be told from an accident; "
-                "install what the tests need into the project's .venv"
+                "no test near the code passes here, even without an edit, so no fix could be confirmed; install what "
+                "the tests need into the project's .venv"
             )
         self.passing = contrast.spectrum
         self.suspects = self._rank(self.passing)

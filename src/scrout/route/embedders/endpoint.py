@@ -235,7 +235,9 @@ class EndpointEmbedder:
         except httpx.InvalidURL:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
-            raise RouteError(self._explain("base_url is no http(s) URL", "Write it like http://127.0.0.1:8000/v1.", ""))
+            raise RouteError(
+                self._explain("base_url is not an http(s) URL", "Write it like http://127.0.0.1:8000/v1.", "")
+            )
         return url
 
     def _headers(self) -> dict[str, str]:
@@ -243,7 +245,7 @@ class EndpointEmbedder:
             return {}
         # The HTTP library quotes a header it rejects, key and all, so it must never get to see a bad one.
         if not self._key or not all("!" <= character <= "~" for character in self._key):
-            what = "the key is empty or holds characters no header can carry"
+            what = "the key is empty or contains characters that an HTTP header cannot carry"
             raise RouteError(self._explain(what, "Export it again.", ""))
         return {"authorization": f"Bearer {self._key}"}
 

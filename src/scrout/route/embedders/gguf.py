@@ -30,8 +30,8 @@ class GgufEmbedder:
         path = Path(settings.path).expanduser()
         if not settings.path or not path.is_file():
             raise RouteError(
-                f'route.embedder.kind is "gguf", and its path {settings.path!r} is no file. Set it to a model file '
-                "that ends in .gguf."
+                f'route.embedder.kind is "gguf", and its path {settings.path!r} is not a file. Set it to a model '
+                f"file that ends in .gguf."
             )
         if lacking := model_files.missing(["xllamacpp"]):
             raise RouteError(

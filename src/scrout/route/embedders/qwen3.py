@@ -48,7 +48,7 @@ def open_embedder(settings: EmbedderSettings) -> Embedder:
     folder = Path(settings.checkpoint).expanduser()
     if not settings.checkpoint or not folder.is_dir():
         raise RouteError(
-            f'route.embedder.kind is "qwen3", and its checkpoint {settings.checkpoint!r} is no folder. {DOWNLOAD}'
+            f'route.embedder.kind is "qwen3", and its checkpoint {settings.checkpoint!r} is not a folder. {DOWNLOAD}'
         )
     needed = ("tokenizers",) if settings.base_url else ("torch", "transformers", "tokenizers")
     if lacking := model_files.missing(needed):
@@ -91,7 +91,7 @@ class Qwen3Embedder:
         try:
             config = _Config.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            raise RouteError(f"{path} is no model's configuration: {error}. {DOWNLOAD}") from None
+            raise RouteError(f"{path} is not a model's configuration: {error}. {DOWNLOAD}") from None
         if config.model_type != MODEL_TYPE:
             raise RouteError(
                 f"{path} is of a {config.model_type!r} model, not {MODEL_TYPE!r}: its pooling is unknown. {DOWNLOAD}"

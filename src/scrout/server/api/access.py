@@ -49,10 +49,10 @@ class ApiAccess(Access):
             return problem(
                 421,
                 "Another host",
-                "This server answers to localhost alone. Name callers in its scrout.toml for others.",
+                "This server answers requests to localhost only. To allow others, name callers in its scrout.toml.",
             )
         if is_another_site(request.headers) or "origin" in request.headers:
-            return problem(403, "A page", "Requests of web pages are refused. Ask from a program.")
+            return problem(403, "A page", "This server refuses requests of web pages. Send the request from a program.")
         if request.scope["path"] in self._public:
             request.state.caller = LOCAL
             return None
@@ -76,7 +76,7 @@ class Callers:
     def __init__(self, settings: ApiSettings) -> None:
         tokens = [read_token(one.token_env, f"api caller {one.name!r}") for one in settings.callers]
         if len(set(tokens)) < len(tokens):
-            raise ConfigError("two callers of the API have the same token. Give each one of its own.")
+            raise ConfigError("two callers of the API have the same token. Give each caller its own token.")
         self.tokens = tuple(tokens)
         """Secrets that no rule would find."""
         self._known = tuple(zip(tokens, settings.callers, strict=True))
@@ -135,6 +135,6 @@ def refuse_open(host: str, settings: ApiSettings) -> None:
     """An address that others reach needs callers with tokens."""
     if not settings.callers and not is_loopback(host):
         raise ConfigError(
-            f"--host {host} can be reached by others, who would run commands of your repositories. Name who may, with "
-            "a token each, under [[api.callers]] in scrout.toml."
+            f"--host {host} lets other machines connect and run commands of your repositories. Name each allowed "
+            f"caller, with a token, under [[api.callers]] in scrout.toml."
         )

@@ -280,7 +280,7 @@ class _Endpoints:
 
     async def route(self, request: Request, form: RouteRequest, wait: Wait = None, key: Key = None) -> Response:
         if bool(form.issue.strip()) == bool(form.run):
-            raise not_understood("pass `issue`, or the `run` that has scouted it; one of the two.")
+            raise not_understood("pass either `issue` or the `run` that scouted it.")
         return await self._start(request, "route", form, MAX_WAIT_S if wait is None else wait, key)
 
     async def jobs(self, request: Request, limit: Limit = 50) -> Response:
@@ -386,13 +386,13 @@ async def _read(request: Request, most: int) -> bytearray:
             if len(body) > most:
                 raise RequestRefused(413, "Too long", f"the body has more than {most:,} bytes. Send less.")
     except ClientDisconnect:
-        raise RequestRefused(400, "Broken off", "the body broke off. Send it again.") from None
+        raise RequestRefused(400, "Broken off", "the body is incomplete. Send it again.") from None
     return body or bytearray(b" ")  # none at all is no JSON either
 
 
 def _json(body: bytes | bytearray) -> JsonValue:
     if has_too_many_values(body):
-        raise RequestRefused(413, "Too long", "the body has more values than are read. Send less.")
+        raise RequestRefused(413, "Too long", "the body has too many values. Send less.")
     try:
         return cast(JsonValue, json.loads(body, object_pairs_hook=_once, parse_constant=_number, parse_float=_number))
     except (ValueError, RecursionError):
@@ -418,7 +418,7 @@ def _number(word: str) -> float:
 
 def _object(value: JsonValue) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
-        raise RequestRefused(400, "Not understood", "the body is no JSON object.")
+        raise RequestRefused(400, "Not understood", "the body is not a JSON object.")
     return value
 
 
@@ -447,7 +447,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestRefused):
         return problem(error.status_code, error.title, error.detail, error.headers)
     if isinstance(error, HTTPException) and error.status_code == 404:
-        return problem(404, "Not possible", "Nothing has this address. See /openapi.json for those that are there.")
+        return problem(404, "Not possible", "This path does not exist. See /openapi.json for the paths that do.")
     if isinstance(error, HTTPException) and error.status_code == 405:
         taken = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
         allow = ", ".join(sorted({method for route in taken for method in route.methods}))

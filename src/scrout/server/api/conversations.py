@@ -226,7 +226,7 @@ class Conversations:
             return
         longest = max(self._talks.values(), key=_Talk.quiet_s)
         if longest.under_way or not longest.task:
-            raise RequestRefused(429, "Too many conversations", "all are being talked right now. Try again.", 5)
+            raise RequestRefused(429, "Too many conversations", "all conversations are in use. Try again later.", 5)
         longest.over.set()
         await asyncio.wait({longest.task})
 
@@ -352,7 +352,7 @@ def opening_of(request: Json) -> list[str]:
             if turn.get("role") == "user" and opening[-1].strip():
                 return opening
     raise RequestRefused(
-        400, "No user message", "`messages` has no text of the user's, so there is nothing to route by."
+        400, "No user message", "`messages` has no text from the user, so there is nothing to route by."
     )
 
 

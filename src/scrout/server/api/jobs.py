@@ -176,7 +176,7 @@ class Jobs:
         job, before = found
         if before != asked:
             raise RequestRefused(
-                422, "Key used before", "this Idempotency-Key came with another request. Take a new one."
+                422, "Key used before", "this Idempotency-Key was used for another request. Use a new one."
             )
         return self._newest(job)
 

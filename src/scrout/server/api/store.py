@@ -101,11 +101,13 @@ class ApiStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = Lock(path.with_name(f"{path.name}-lock"))
             if not self._lock.take():
-                raise ConfigError(f"another `scrout api` works with {path}. End that one, or use it.")
+                raise ConfigError(f"another `scrout api` is using {path}. Stop it, or send requests to it.")
             self._db = connect(path, BUSY_S, {"synchronous": "NORMAL"})
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
-                raise LedgerError(f"{path} was written by another version of scrout. Upgrade, or move it away.")
+                raise LedgerError(
+                    f"{path} was written by another version of scrout. Upgrade scrout, or move the file away."
+                )
             self._db.executescript(TABLES)
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -288,7 +290,7 @@ class ApiStore:
         except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # bugs of ours
             raise
         except sqlite3.DatabaseError as error:
-            raise LedgerError(f"{self.path}: {error}. It is damaged or no file of scrout's; move it away.") from error
+            raise LedgerError(f"{self.path}: {error}. It is damaged or not a file of scrout; move it away.") from error
 
 
 def _columns(job: Job) -> tuple[str | None, str, str | None]:

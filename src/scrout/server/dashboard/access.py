@@ -130,7 +130,7 @@ def token_for(host: str, variable: str) -> str:
     if is_loopback(host):
         return ""
     raise ConfigError(
-        f"--host {host} can be reached by others, who would read every run. Put a token of {MIN_TOKEN_CHARS} "
+        f"--host {host} lets other machines connect and read every run. Put a token of {MIN_TOKEN_CHARS} "
         "characters or more into an environment variable and name that: --token-env VAR"
     )
 

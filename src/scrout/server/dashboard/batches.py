@@ -70,7 +70,7 @@ def look(page_context: PageContext, asked: Asked) -> BatchView:
     name = words(asked, "name")
     groups = page_context.run_index.groups(name) if name else []
     if not groups:
-        raise NotThere(f"no run belongs to a batch {name!r}. The list of batches links to each.")
+        raise NotThere(f"no run belongs to a batch {name!r}. Choose one from the list of batches.")
     arms: dict[str, list[RunGroup]] = {}
     for group in groups:
         arms.setdefault(group.arm, []).append(group)

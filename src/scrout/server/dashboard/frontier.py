@@ -75,7 +75,7 @@ def look(page_context: PageContext, asked: Asked) -> FrontierView:
     batch = words(asked, "batch")
     batches = tuple(reversed(page_context.run_index.choices("batch")))
     if batch and batch not in batches:
-        raise NotThere(f"no run belongs to a batch {batch!r}. The list of batches links to each.")
+        raise NotThere(f"no run belongs to a batch {batch!r}. Choose one from the list of batches.")
     groups = page_context.run_index.groups(batch or None, done=True)
     summary = _summary(page_context, batch)
     judged_by: JudgedBy = "grade" if summary and all(arm.graded for arm in summary.arms if arm.done) else "check"

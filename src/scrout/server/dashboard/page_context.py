@@ -79,7 +79,7 @@ def filter_of(asked: Asked) -> Filter:
 def words(asked: Asked, name: str) -> str:
     text = asked.get(name, "").strip()
     if len(text) > MAX_ASKED_CHARS:
-        raise BadQuestion(f"`{name}` has {len(text):,} characters; at most {MAX_ASKED_CHARS} are looked for.")
+        raise BadQuestion(f"`{name}` has {len(text):,} characters; the limit is {MAX_ASKED_CHARS}. Search for less.")
     return text
 
 
@@ -89,7 +89,7 @@ def number(asked: Asked, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise BadQuestion(f"`{name}` is {text[:40]!r}, which is no number. Leave it out to begin at the start.")
+        raise BadQuestion(f"`{name}` is {text[:40]!r}, which is not a number. Leave it out to start at the beginning.")
     return int(text)
 
 

@@ -265,7 +265,8 @@ class RunIndex:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
             raise LedgerError(
-                f"the dashboard's index {self._path}: {error}. Remove that file; it is made again from the ledger."
+                f"the dashboard's index {self._path}: {error}. Remove that file; scrout builds it again from the "
+                f"ledger."
             ) from error
 
     def _connect(self) -> sqlite3.Connection:

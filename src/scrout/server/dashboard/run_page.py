@@ -73,7 +73,7 @@ class RunView(FrozenModel):
 def look(page_context: PageContext, asked: Asked) -> RunView:
     name = asked["run"]
     if not _RUN_ID.fullmatch(name):
-        raise NotThere(f"{name[:80]!r} is no run's id. The list of runs links to each.")
+        raise NotThere(f"{name[:80]!r} is not the id of a run. Choose one from the list of runs.")
     try:
         story = page_context.ledger.story(name)
     except LedgerError as error:

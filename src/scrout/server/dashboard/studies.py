@@ -86,7 +86,7 @@ def _kept(asked: Asked) -> SavedStudy:
     for one in all_saved():
         if one.id == wanted:
             return one
-    raise NotThere("There is no such study, or it was made again since. See Studies for those there are.")
+    raise NotThere("This study does not exist, or it was made again since. Choose one from Studies.")
 
 
 def _study(page_context: PageContext, name: str, groups: list[RunGroup]) -> Study:

@@ -78,7 +78,9 @@ def look(page_context: PageContext, asked: Asked) -> TurnsView:
         raise NotThere(str(error)) from None
     path = trajectory(page_context, run.id, step or 0)
     if path is None:
-        raise NotThere(f"no conversation of step {step} of run {run.id} is kept. It had none, or it was pruned.")
+        raise NotThere(
+            f"no conversation of step {step} of run {run.id} is stored. The step had none, or it was pruned."
+        )
     turns = list(islice(_turns(path, first), PAGE + 1))
     model = _model(path)
     return TurnsView(

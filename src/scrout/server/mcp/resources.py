@@ -47,5 +47,5 @@ def receipts(service: Service, run_id: str) -> str:
 
 def _bounded(run_id: str, text: str) -> str:
     if len(text) > MAX_CHARS:
-        raise LedgerError(f"that has {len(text):,} characters. Have the user run `scrout show {run_id}`.")
+        raise LedgerError(f"that has {len(text):,} characters. Ask the user to run `scrout show {run_id}`.")
     return text
