@@ -218,9 +218,9 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 class JsonLines(Generic[R]):
-    """Records of one type in a file that only grows, one per line. A kill can only cut off the last line.
+    """An append-only file with one record per line.
 
-    `durable` waits after each append until it is on the disk.
+    A kill can only cut off the last line. `durable` waits after each append until the line is on the disk.
     """
 
     def __init__(self, path: Path, kind: type[R], *, durable: bool = False) -> None:

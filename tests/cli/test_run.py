@@ -228,7 +228,7 @@ def test_rows_that_cannot_be_run_stop_no_others(scene: Scene) -> None:
         r"warning: tasks.jsonl:3 \(task-0\): the id was seen before, in tasks.jsonl:1",
         r"warning: tasks.jsonl:4 \(no id\): it is no JSON object",
         r"warning: tasks.jsonl:5 \(task-9\): .*base_commit",
-        r"warning: tasks.jsonl:6 \(no id\): the line is no JSON .*Was it cut off",
+        r"warning: tasks.jsonl:6 \(no id\): the line is not JSON.*may be cut off",
         rf"task-1  solo/repair  failed  .*tasks.jsonl:2, task-1: commit {'f' * 40} is not in",
         r"3 of 3 done: 1 failed, 2 not_solved",
         r"not run: task-1 solo/repair: tasks.jsonl:2",
@@ -281,7 +281,7 @@ def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
         ((*tasks, *out, "--cap-usd", "1", "-c", "fix.caps=paper"), ("cannot hold", "leave out --cap-usd")),
         (("batch", "run", str(tmp_path / "none.jsonl"), *out), ("none.jsonl", "Check the path")),
         (("batch", "run", str(tmp_path / "empty.jsonl"), *out), ("empty.jsonl", "holds no tasks")),
-        (("batch", "run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a valid task", "no JSON")),
+        (("batch", "run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a valid task", "not JSON")),
         (("batch", "run", str(tmp_path / "full"), *out), ("folder of issues", "--repo")),
     ):
         refused(ended(scene, *args), *words)
