@@ -1,4 +1,4 @@
-"""Any embedding model in a GGUF file, on llama.cpp. The file holds its own tokenizer and says how a text is pooled."""
+"""Any embedding model in a GGUF file, on llama.cpp. The file contains its tokenizer and its pooling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scrout.route.embedding_cache import CachedEmbedder
 from scrout.sandbox.workspace import private_folder
 
 CONTEXT_TOKENS = 4096
-"""Of a longer text as much is read as fits."""
+"""Longer texts are cut to fit."""
 
 
 class GgufEmbedder:
