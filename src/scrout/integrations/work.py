@@ -1,4 +1,4 @@
-"""`work`: scrout on the issue, under a cap, with no right to write anything but a file."""
+"""`work`: runs scrout on the issue, under a cap, without write access to anything but a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 def refuse_tokens(environment: Mapping[str, str]) -> None:
-    """Commands in the sandbox see no variable of ours; what is not here cannot be lost by a mistake in that either."""
+    """Commands in the sandbox see none of these variables; without them, a mistake there cannot leak them either."""
     for name in WRITERS:
         if environment.get(name, "").strip():
             raise ForgeError(
@@ -35,7 +35,7 @@ def refuse_tokens(environment: Mapping[str, str]) -> None:
 
 
 async def work(event: Event, admission: Admission, repo: Path, commit: str, settings: Settings, say: Say) -> WorkResult:
-    """The result, whatever came of it: that scrout could not work is one too."""
+    """Always returns a result, also if scrout could not work."""
     verb = must_work(event, admission)
     begun: list[OpenRun] = []
     try:
@@ -51,13 +51,13 @@ async def work(event: Event, admission: Admission, repo: Path, commit: str, sett
             return result_of(run, kit.ledger.receipts(run.id), admission, verb)
     except ScroutError as error:
         say(f"failed: {error}")
-        # Once a run has begun, calls may have been paid for.
+        # Once a run has started, calls may have been paid for.
         unknown = begun and admission.held_usd > 0
         return failure_of(error, admission, verb, commit, cost_usd=None if unknown else Decimal(0))
 
 
 def must_work(event: Event, admission: Admission) -> Verb:
-    """What was admitted, if it was, and for this very event."""
+    """Raise a ForgeError unless this event was admitted."""
     if admission.go != "work" or admission.verb is None:
         raise ForgeError(
             "the label was not admitted, so there is nothing to work on. Make the job depend on the output `go`."
@@ -74,7 +74,7 @@ def must_be_of(event: Event, admission: Admission) -> None:
 
 
 def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
-    """The settings, so that the whole run stays within its cap: it is what the budget holds for it."""
+    """The settings with caps that keep the whole run within its reserved budget."""
     searches = settings.scout.has_model
     if settings.route.embedder.kind == "endpoint":
         raise ConfigError(
@@ -99,13 +99,13 @@ def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
             f"run-usd."
         )
     whole = remaining_usd if settings.fix.cap_usd is None else min(remaining_usd, settings.fix.cap_usd)
-    # `paper` lets the last call pass the cap.
+    # `paper` lets the last call exceed the cap.
     fix = settings.fix.model_copy(update={"caps": "hard", **({"cap_usd": whole} if expensive else {})})
     return settings.model_copy(update={"scout": scout, "fix": fix})
 
 
 async def _scout(task: Task, kit: Kit) -> Run:
-    """Scout, gate and route: no fixer works."""
+    """Scout, gate and route, without a fixer."""
     stages = kit.open(task)
     scouting = await stages.scout()
     await stages.gate(scouting)
