@@ -1,7 +1,7 @@
-"""What stands before every address: whose token it is, how often that one asks, and that no web page asks in its name.
+"""Checks before every endpoint: the caller's token, its rate limit, and that the request is not from a web page.
 
-Without callers only names of this machine are answered to. A browser's page is told by what browsers say of it, and
-refused: nothing here is for pages.
+Without callers, the server only answers to names of this machine. Requests of web pages are recognized by their
+headers, and refused: nothing here is for pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scrout.server.api.schemas import Problem
 
 
 class RequestRefused(HTTPException):
-    """A request that is not carried out. `retry_s` says when it may be tried again; None: nobody knows."""
+    """A refused request. `retry_s` says when to retry; None: unknown."""
 
     def __init__(self, status: int, title: str, detail: str, retry_s: float | None = None) -> None:
         super().__init__(status, detail, {} if retry_s is None else {"retry-after": str(max(1, round(retry_s)))})
@@ -69,7 +69,7 @@ class ApiAccess(Access):
 
 
 LOCAL = Caller(name="local", token_env="-")
-"""Everybody on this machine, where no caller is named: it may do nothing that costs."""
+"""Any user of this machine, if no caller is configured. It may do nothing that costs money."""
 
 
 class Callers:
@@ -78,31 +78,31 @@ class Callers:
         if len(set(tokens)) < len(tokens):
             raise ConfigError("two callers of the API have the same token. Give each caller its own token.")
         self.tokens = tuple(tokens)
-        """Secrets that no rule would find."""
+        """Secrets that no redaction rule would find."""
         self._known = tuple(zip(tokens, settings.callers, strict=True))
         self._quotas = {one.name: Quota(one.requests_a_minute) for one in settings.callers or (LOCAL,)}
 
     @property
     def named(self) -> bool:
-        """False: nobody needs a token, and only this machine may ask."""
+        """False: no token is needed, and only this machine may send requests."""
         return bool(self._known)
 
     def of(self, headers: Mapping[str, str]) -> Caller | None:
-        """Who carries this token; None: nobody does."""
+        """The caller with this token; None: there is none."""
         if not self.named:
             return LOCAL
         given = bearer(headers)
-        # All are compared, so that the time it takes does not tell which is near.
+        # Compares all of them, so that the time does not reveal a near match.
         found = [caller for token, caller in self._known if same(given, token)]
         return found[0] if found else None
 
     def wait_s(self, caller: Caller) -> float:
-        """Counts a request; how long the caller has to wait before one more is answered. 0: it need not."""
+        """Count a request; returns the wait before it is answered. 0: none."""
         return self._quotas[caller.name].take()
 
 
 def must_be_allowed(caller: Caller, action: Action) -> None:
-    """A Refused that says how to allow it, unless the caller may."""
+    """Raise a RequestRefused that says how to allow it, unless the caller is allowed."""
     if action in caller.may:
         return
     if caller is LOCAL:
@@ -113,7 +113,7 @@ def must_be_allowed(caller: Caller, action: Action) -> None:
 
 
 class Quota:
-    """So many requests a minute, which may come in a tenth of it."""
+    """A rate limit per minute; all of a minute's requests may come in a tenth of it."""
 
     def __init__(self, a_minute: int) -> None:
         self._rate = a_minute / 60
@@ -132,7 +132,7 @@ class Quota:
 
 
 def refuse_open(host: str, settings: ApiSettings) -> None:
-    """An address that others reach needs callers with tokens."""
+    """Require callers with tokens for an address that others can reach."""
     if not settings.callers and not is_loopback(host):
         raise ConfigError(
             f"--host {host} lets other machines connect and run commands of your repositories. Name each allowed "
