@@ -37,7 +37,7 @@ def command(repo: Path, handoff_file: str, issue_source: str | None, dirty: bool
         claimed = handoff.read(raw)
     except HandoffError as error:
         raise HandoffError(f"--handoff {handoff_file}: {error}") from None
-    # Without the issue there is nothing for an error to agree with; the gate is stricter then, not looser.
+    # Without the issue, no error can match it; the gate is then stricter, not looser.
     text = options.read_issue(issue_source, repo) if issue_source else "(no issue given)"
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         kit.progress("replaying the claim")

@@ -21,7 +21,7 @@ from scrout.records import Scouting, State
     "--explain",
     "explained",
     is_flag=True,
-    help="Show how hard the task looks, what the decision rests on, and what would change it.",
+    help="Show the task's difficulty, the reasons for the decision, and what would change it.",
 )
 @options.goal
 @options.common

@@ -1,4 +1,4 @@
-"""`scrout scout`: the handoff for one issue, as data, as a picture on the terminal, and as a page."""
+"""`scrout scout`: the handoff for one issue, as data, on the terminal, and as a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scrout.records import Scouting
 @click.option("--searcher", type=click.Choice(SEARCHERS.names()), help="recon, or the model under [scout.model].")
 @click.option("--replay", "trace", type=options.PATH, metavar="TRACE", help="Repeat a recorded episode.")
 @click.option("--subtree", metavar="DIR", help="Search only this folder, relative to the repository's root.")
-@click.option("--html", "page", type=options.PATH, metavar="FILE", help="Also write a page to look at.")
+@click.option("--html", "page", type=options.PATH, metavar="FILE", help="Also write an HTML page.")
 @options.dirty
 @options.sandbox
 @options.common
@@ -64,7 +64,7 @@ def command(
     chosen = {key: json.dumps(value, ensure_ascii=False) for key, value in wanted.items() if value is not None}
     settings = options.read_settings(repo, *(f"scout.{key}={value}" for key, value in chosen.items()))
     if settings.scout.searcher == "model":
-        settings.scout.model.key()  # said before the work, not after it
+        settings.scout.model.key()  # an error before the work, not after it
     if page:
         options.must_be_writable(page, "--html")
     text = options.read_issue(issue_source, repo)
@@ -72,7 +72,7 @@ def command(
         base = kit.task_sandbox.base
         found = run_async(pipeline.scout(kit, task))
         where = f"{kit.task_sandbox.tier.name} sandbox, {kit.environment}"
-    # Reads sources and colours them, which only this command does.
+    # This module reads and colours sources, which only this command needs.
     from scrout.scout import report
 
     if page:
@@ -102,7 +102,7 @@ def _print(found: Scouting, as_json: bool, sources: Callable[[], dict[str, str]]
     if as_json:
         render.print_json(found)
         return
-    # The picture comes last: on a terminal that shows both, it is what stays in sight.
+    # The view comes last: on a terminal, it stays visible.
     render.print_text(f"{found.text}\n")
     render.talk.print(render.scouted(found, sources()))
 

@@ -28,14 +28,14 @@ from scrout.sandbox.probe import require_tier
 from scrout.text import percent
 
 MOST_TOLD = 10
-"""Tasks of a kind that are told one by one; the JSON has all."""
+"""Maximum number of tasks of a kind to list; the JSON has all."""
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @click.command(name="grade")
 @click.argument("predictions", metavar="PREDICTIONS", type=click.Path(path_type=Path, exists=True))
 @click.option("--tasks", type=options.PATH, required=True, help="The tasks, with the tests that judge.")
-@click.option("--out", type=options.PATH, help="Folder for grades. Without it: the batch's, or one beside PREDICTIONS.")
+@click.option("--out", type=options.PATH, help="Folder for grades. Default: the batch's, or one beside PREDICTIONS.")
 @click.option("--jobs", type=click.IntRange(1, 1024), default=2, show_default=True, help="Tasks at once.")
 @click.option(
     "--repeats",
@@ -122,7 +122,7 @@ def command(
 
 
 def _arms(predictions: Path, settings: Settings) -> Arms:
-    """What was submitted. Of a batch, the ledger knows whose fixers never had a probability."""
+    """The submitted patches by arm. For a batch, the ledger tells which attempts infrastructure ended."""
     arms = read_arms(predictions)
     folder = BatchFolder(predictions)
     batch = folder.read() if predictions.is_dir() else None
@@ -148,7 +148,7 @@ def _beside(predictions: Path) -> Path:
 
 
 def _digest(arms: Arms) -> str:
-    """Of all patches: with other ones it is another."""
+    """Digest of all patches together."""
     return digest("\0".join(f"{arm}\0{one.id}\0{one.patch}" for arm, found in arms.items() for one in found.values()))
 
 

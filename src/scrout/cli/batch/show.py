@@ -1,4 +1,4 @@
-"""`scrout batch show`: what a batch came to, from the summary in its folder."""
+"""`scrout batch show`: the result of a batch, from the summary in its folder."""
 
 from __future__ import annotations
 

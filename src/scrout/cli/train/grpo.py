@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrout.lab.train.grpo.grpo import GrpoResult, Sync
 
 MAX_SHOWN = 20
-"""Steps that are shown on a terminal; steps.jsonl has all."""
+"""Maximum number of steps to show on a terminal; steps.jsonl has all."""
 
 
 @click.command(name="grpo")
