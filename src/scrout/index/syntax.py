@@ -25,7 +25,7 @@ MAX_PARSE_S = 1.0
 Ordinary code takes at most 40 ms, hostile code could take half a minute.
 """
 MAX_DEPTH = 500
-"""Maximum number of brackets. Time is quadratic if they are not closed: a hundred thousand take 13 s."""
+"""Maximum nesting of brackets. Time is quadratic if they are not closed: a hundred thousand take 13 s."""
 MAX_DEFINITIONS = 5_000
 MAX_IMPORTS = 2_000
 

@@ -32,9 +32,9 @@ from scrout.money import Usage
 
 TRIES = 4
 GARBLED_TRIES = 2
-"""Retries if an endpoint answers 200 without a reply: a gateway's error passes, a wrong address does not."""
+"""Tries if an endpoint answers 200 without a reply: a gateway's error passes, a wrong address does not."""
 RESTART_TRIES = 7
-"""Retries if an endpoint that has answered before cannot be reached or says 503: it may be restarting, which takes
+"""Tries if an endpoint that has answered before cannot be reached or says 503: it may be restarting, which takes
 a while.
 """
 FIRST_WAIT_S = 1.0

@@ -16,7 +16,7 @@ from scrout.sandbox.workspace import Base, Workspace, empty_folder
 
 TAIL_CHARACTERS = 2_000
 MOST_REPORT_BYTES = 5_000_000
-"""Shared by all Python processes of a command."""
+"""Limit for all Python processes of a command together."""
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")

@@ -30,7 +30,7 @@ from scrout.task import Gold, Task
 from scrout.text import plural
 
 TIMEOUT_S = 1_800.0
-"""Of one run of the tests."""
+"""Time limit of one run of the tests."""
 REPORTS = "/opt/scrout/reports"
 REPORTS_VARIABLE = "SCROUT_REPORTS"
 PYTEST_REPORT = "pytest.xml"

@@ -22,7 +22,7 @@ from scrout.server.service import ServiceResult
 from scrout.text import clip, inert, plural, usd
 
 MAX_CHARS = 12_000
-"""Of each form of an answer."""
+"""Maximum length of each form of an answer."""
 MAX_PATCH_CHARS = 5_000
 """As JSON. A longer patch is not cut but left for the resource, because half a patch is useless."""
 MAX_LINE_CHARS = 300
