@@ -138,7 +138,7 @@ def _apply_unless_wrong(run: Run) -> None:
 
 def _apply(run: Run) -> None:
     if re.search("(?m)^copy (from|to) ", run.patch):
-        # By either line git takes it for a copy, and reads that file wherever it lies. No patch of a workspace has one.
+        # Either line makes git copy a file, which may be anywhere on the host. A workspace's patch never has one.
         raise TaskError(
             f"the patch copies a file, and was not applied. Look at it with `scrout show {run.id} --patch`."
         )

@@ -38,9 +38,9 @@ _PATHS = (
     ),
     *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
 )
-"""Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
+"""Settings that name host files and folders. Relative paths start at the folder of the settings file."""
 _MOST_TOLD = 20
-"""Problems of one file."""
+"""Maximum number of problems to report per file."""
 _MOST_NAMED_FILES = 10_000
 _MOST_NAMED_BYTES = 200_000_000
 
@@ -180,10 +180,10 @@ def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
     """
     top = source.parent.resolve()
     settings = ((key, value) for key, value in _flat(_beside(table, top)) if key in _PATHS)
-    # A program gets the caller's money; most words of a command are no files.
+    # A program can spend the caller's money; most words of a command are not files.
     commands = _words_of(_beside(table, top), "command")
     words = ((key, str(top / word)) for key, word in commands if _is_no_folder(top / word))
-    # Neither of these is looked for on PATH.
+    # Programs given by a path are not looked up on PATH.
     places = (*_words_of(table, "mounts"), *_words_of(_beside(table, top), "model_file"))
     digests = _Digests(top)
     for key, value in (*settings, *words, *places):
@@ -217,7 +217,7 @@ def _words_of(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
 
 
 class _Digests:
-    """Of files and folders of a repository, each read once, with one bound for all of them."""
+    """Digests of files and folders in a repository, each read once, with one limit for all of them."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
@@ -225,7 +225,7 @@ class _Digests:
         self._known: dict[Path, str | None] = {}
 
     def of(self, path: Path) -> str | None:
-        """Of a file, or of all files in a folder; None: there is a link or too much."""
+        """The digest of a file, or of all files in a folder; None: there is a symlink, or too much data."""
         if path not in self._known:
             self._known[path] = self._read(path)
         return self._known[path]
@@ -247,7 +247,7 @@ class _Digests:
 
 
 def _files_at(path: Path) -> Iterator[Path]:
-    """The file, or what lies in the folder, links included; nothing: it does not exist."""
+    """The file, or all entries of the folder, symlinks included; empty: it does not exist."""
     # Not Path's own methods, which raise for a name that is too long.
     if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
         for folder, folders, names in os.walk(path):
