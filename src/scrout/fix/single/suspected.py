@@ -1,5 +1,5 @@
-"""Chooses the code to show: functions that the failing run executed, passing tests did not, and the issue mentions; then
-the handoff's files.
+"""Chooses the code to show: functions that the failing run executed, passing tests did not, and the issue mentions;
+then the handoff's files.
 """
 
 from __future__ import annotations
