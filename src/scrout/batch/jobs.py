@@ -94,6 +94,6 @@ def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
         )
     if settings.fix.caps == "paper":
         raise ConfigError(
-            '--cap-usd cannot limit the batch, because fix.caps = "paper" lets each attempt pass its own cap. '
+            '--cap-usd cannot limit the batch, because fix.caps = "paper" lets each attempt exceed its own cap. '
             "Set fix.caps = hard, or leave out --cap-usd."
         )

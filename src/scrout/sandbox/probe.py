@@ -43,7 +43,7 @@ def require_tier(settings: SandboxSettings | None = None) -> Tier:
     probed = probe(settings)
     if probed.tier is None:
         raise SandboxError(
-            f"no isolation is available ({probed.detail}), and scrout never runs commands without it. {probed.remedy}"
+            f"no isolation is available ({probed.detail}), and scrout runs nothing without it. {probed.remedy}"
         )
     return probed.tier
 
