@@ -104,8 +104,8 @@ def test_it_takes_the_place_of_the_one_in_the_settings(cli: Cli, issue: Path, co
         (("--dial", "nan"), "'nan' is neither"),
         (("--min-solve", "2"), "--min-solve"),
         (("--min-solve", "nan"), "--min-solve"),
-        (("--max-usd", "-1"), "'-1' is no amount"),
-        (("--solve-usd", "inf"), "'inf' is no amount"),
+        (("--max-usd", "-1"), "'-1' is not an amount"),
+        (("--solve-usd", "inf"), "'inf' is not an amount"),
         (("--policy", "best"), "--policy"),
     ],
 )

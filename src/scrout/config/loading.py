@@ -89,7 +89,7 @@ def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str
 
 
 def _placed(name: str, folder: Path) -> str:
-    with contextlib.suppress(RuntimeError):  # it begins with a home, and whose that is nobody knows
+    with contextlib.suppress(RuntimeError):  # it starts with the home folder of an unknown user
         if "\0" not in name:
             return str(folder.absolute() / Path(name).expanduser())
     raise ConfigError(f"{name[:200]!r} is no path on this machine. Write a whole one.")

@@ -74,7 +74,9 @@ def judge(event: Event, forge: Forge, rules: LabelRules) -> AcceptedLabel | Refu
         return RefusedLabel("the label is on a pull request, not on an issue")
     by = forge.labeller(event, label)
     if by is None:
-        return RefusedLabel(f"the label {code(label)} is not on the issue any more, or nobody knows who added it")
+        return RefusedLabel(
+            f"the label {code(label)} is not on the issue any more, or the forge does not say who added it"
+        )
     if by.is_bot:
         return RefusedLabel(f"{code(by.login)} is no person: a label of a program does not count")
     if rules.people and by.login.lower() not in rules.people:
@@ -99,8 +101,8 @@ def _stale(event: Event, forge: Forge, rules: LabelRules, by: Person) -> str:
             return "the issue was edited after the label was added. Read it, take the label off and add it again."
         if event.at - edit.at < timedelta(seconds=rules.quiet_s):
             return (
-                f"somebody else edited the issue less than {rules.quiet_s:g} seconds before the label was added, so it "
-                "may not be what you read. Read it, take the label off and add it again."
+                f"another person edited the issue less than {rules.quiet_s:g} seconds before the label was added, so "
+                "it may not be what you read. Read it, take the label off and add it again."
             )
     return ""
 

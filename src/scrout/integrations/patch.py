@@ -132,7 +132,7 @@ def refusals(changes: Sequence[TreeChange]) -> tuple[str, ...]:
         ("it changes what runs by itself or decides who reviews", [p for p in modes if _KEPT_OUT.search(p)]),
         ("it has names that are not what they look like", [p for p in modes if _ODD_NAME.search(p)]),
         ("it changes links or submodules", [p for p, both in modes.items() if not both <= usual]),
-        ("it changes files that nobody can read as text", [one.path for one in changes if one.is_binary]),
+        ("it changes binary files", [one.path for one in changes if one.is_binary]),
     )
     return tuple(f"{words}: {_named(paths)}" for words, paths in rules if paths)
 

@@ -131,7 +131,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
         yield f"{plural(costs.unpriced_calls, 'call')} without a known price: costs that they are in are unknown."
     if costs.estimated_calls:
         yield (
-            f"{plural(costs.estimated_calls, 'call')} of which nobody said what they cost, "
+            f"{plural(costs.estimated_calls, 'call')} without reported usage, "
             f"booked at the reserve: {usd(costs.estimated_usd)}."
         )
     if costs.lost_usd:

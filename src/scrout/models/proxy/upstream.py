@@ -252,7 +252,7 @@ class _Line(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if not self._asked:
-            raise StreamBroken("an answer that nobody asked for")
+            raise StreamBroken("an unexpected answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._status:  # fields after a body are not headers

@@ -106,7 +106,7 @@ def must_be_allowed(caller: Caller, action: Action) -> None:
     if action in caller.may:
         return
     if caller is LOCAL:
-        how = f"nobody is named who may {action}: add a caller with {action!r} in its `may` under [[api.callers]]"
+        how = f"no caller may {action}: add a caller with {action!r} in its `may` under [[api.callers]]"
     else:
         how = f"caller {caller.name!r} may not {action}: add {action!r} to its `may`"
     raise RequestRefused(403, "Not allowed", f"{how} in the server's scrout.toml.")
