@@ -89,7 +89,7 @@ def test_a_run_that_was_settled_is_not_worked_on_again(budget: OpenBudget) -> No
 
 
 def test_nothing_is_settled_that_was_not_held(budget: OpenBudget) -> None:
-    with budget() as book, pytest.raises(ForgeError, match="holds nothing"):
+    with budget() as book, pytest.raises(ForgeError, match="has no entry"):
         book.settle("1-1", ONE, "2026-11-17", 7)
 
 

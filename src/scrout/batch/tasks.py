@@ -139,10 +139,12 @@ def _lines(raw: bytes, path: Path) -> Iterator[TaskRow | UnusableRow]:
         except UnicodeDecodeError as error:
             yield UnusableRow(source, "", f"the line is not UTF-8 (byte {error.start}).")
         except json.JSONDecodeError as error:
-            yield UnusableRow(source, "", f"the line is no JSON ({error.msg}, column {error.colno}). Was it cut off?")
+            yield UnusableRow(
+                source, "", f"the line is not JSON ({error.msg}, column {error.colno}). It may be cut off."
+            )
         except (ValueError, RecursionError):
             yield UnusableRow(
-                source, "", "the line is no JSON that can be read: it holds too long a number, or is nested."
+                source, "", "the line cannot be read as JSON: a number is too long, or it is nested too deeply."
             )
         else:
             yield _row(value, source, path)
@@ -151,7 +153,7 @@ def _lines(raw: bytes, path: Path) -> Iterator[TaskRow | UnusableRow]:
 def _row(value: object, source: str, path: Path) -> TaskRow | UnusableRow:
     if not isinstance(value, dict):
         return UnusableRow(
-            source, "", "it is no JSON object. Each task is an object with an id, a repo and a base_commit."
+            source, "", "it is not a JSON object. Each task is an object with an id, a repo and a base_commit."
         )
     try:
         row = read_row(value, source)

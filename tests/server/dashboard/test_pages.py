@@ -489,8 +489,8 @@ async def test_a_study_that_was_made_is_shown_with_its_tables_and_pictures(web: 
     ("path", "status", "words"),
     [
         ("/runs?outcome=good", 400, "It is one of solved"),
-        ("/runs?before=x", 400, "is no number"),
-        ("/runs?before=9999999999999999999999", 400, "is no number"),
+        ("/runs?before=x", 400, "is not a number"),
+        ("/runs?before=9999999999999999999999", 400, "is not a number"),
         ("/runs?since=yesterday", 400, "Write a day such as"),
         ("/runs?since=9999-12-31&until=9999-12-31", 200, "No run is like that"),
         ("/runs.json?before=x", 400, '{"error":"Not understood","detail":"`before`'),
