@@ -124,7 +124,7 @@ def test_a_branch_that_cannot_be_read_lets_nothing_through(remote: Remote, line:
     blob = remote.git("hash-object", "-w", "--stdin", stdin=f"{line}\n".encode()).decode().strip()
     tree = remote.git("mktree", stdin=f"100644 blob {blob}\t2026-11-17.jsonl\n".encode()).decode().strip()
     remote.push(remote.commit(tree, (), "by hand", AT), BRANCH)
-    with pytest.raises(ForgeError, match="no entry"):
+    with pytest.raises(ForgeError, match="not an entry"):
         book.hold("1-1", ONE, Decimal(9), 7)
 
 

@@ -496,7 +496,7 @@ async def test_a_study_that_was_made_is_shown_with_its_tables_and_pictures(web: 
         ("/runs.json?before=x", 400, '{"error":"Not understood","detail":"`before`'),
         ("/nowhere.json", 404, '{"error":"Not there"'),
         ("/runs/", 404, "No page has this address"),
-        ("/runs?words=" + "x" * 600, 400, "at most 500"),
+        ("/runs?words=" + "x" * 600, 400, "the limit is 500"),
         ("/runs/20200101-000000-ffffff", 404, "no run in"),
         ("/runs/20200101-000000-ffffff/steps/1", 404, "no run in"),
         ("/batch", 404, "no run belongs to a batch"),
