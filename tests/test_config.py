@@ -263,7 +263,7 @@ def test_what_cannot_be_vouched_for_is_not_trusted(tmp_path: Path, setting: str)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "link").symlink_to("/etc")
     path = write(tmp_path, setting)
-    with pytest.raises(ConfigError, match="cannot vouch"):
+    with pytest.raises(ConfigError, match="cannot be trusted"):
         trust(path)
 
 
@@ -282,7 +282,7 @@ def test_a_step_up_after_a_link_is_not_trusted(tmp_path: Path, setting: str) -> 
     (tmp_path / "deep" / "real").write_text("one")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "link").symlink_to("../deep/folder")
-    with pytest.raises(ConfigError, match="cannot vouch"):
+    with pytest.raises(ConfigError, match="cannot be trusted"):
         trust(write(tmp_path, setting))
 
 
@@ -378,7 +378,7 @@ def test_trust_covers_the_folders_that_a_fixer_sees(tmp_path: Path) -> None:
     assert discover(tmp_path).fixers[0].mounts == (str(tools),)
     tools.rmdir()
     tools.symlink_to("/etc")
-    with pytest.raises(ConfigError, match="cannot vouch"):
+    with pytest.raises(ConfigError, match="cannot be trusted"):
         discover(tmp_path)
 
 
@@ -577,7 +577,7 @@ def test_a_key_is_written_as_it_is_read(text: str, parts: tuple[str, str, str]) 
 def test_what_is_no_key_is_named(text: str) -> None:
     from scrout.config.settings import FixerKey
 
-    with pytest.raises(ConfigError, match=r"names no fixer\. Write agent/model"):
+    with pytest.raises(ConfigError, match=r"is not a fixer\. Write agent/model"):
         FixerKey.parse(text)
 
 
@@ -590,7 +590,7 @@ def test_a_fixers_key_is_of_its_kind_model_and_effort(tmp_path: Path) -> None:
 
 def test_a_resume_to_go_by_must_be_a_key(tmp_path: Path) -> None:
     assert load(write(tmp_path, AGENT + 'resume = "mini/m@low"\n')).fixer("cheap").resume == "mini/m@low"
-    with pytest.raises(ConfigError, match="'My Model' names no fixer"):
+    with pytest.raises(ConfigError, match="'My Model' is not a fixer"):
         load(write(tmp_path, AGENT + 'resume = "My Model"\n'))
     with pytest.raises(ConfigError, match="effort"):
         load(write(tmp_path, AGENT + 'effort = "Very High"\n'))

@@ -433,7 +433,7 @@ def test_a_retired_lock_leaves_no_file(here: Path) -> None:
 def test_a_folder_is_worked_in_by_one_process(here: Path) -> None:
     folder = here / "new" / "out"
     with lock_folder(folder), lock_folder(folder, ".other"):
-        with pytest.raises(TaskError, match=r"another process works in .*out\. Wait"), lock_folder(folder):
+        with pytest.raises(TaskError, match=r"another process is using .*out\. Wait"), lock_folder(folder):
             pass
         assert names(folder) == [".lock", ".other"]
     with lock_folder(folder):

@@ -1,4 +1,4 @@
-"""The frozen record that all records extend, and the errors: one type per boundary.
+"""The frozen record that all records extend, and one error type per boundary.
 
 An error's message names the value that is wrong and the next step to take.
 """
@@ -15,11 +15,13 @@ class FrozenModel(BaseModel):
 
 
 class ScroutError(Exception):
-    """Something a user or the world got wrong; shown without a traceback. A bug raises anything else."""
+    """An error with a cause outside of scrout, such as wrong input; shown without a traceback. A bug raises other
+    types.
+    """
 
 
 class ConfigError(ScroutError):
-    """scrout.toml, `-c key=value`, or a name that the configuration does not know."""
+    """A mistake in scrout.toml, `-c key=value`, or a name that is not in the configuration."""
 
 
 class TaskError(ScroutError):
@@ -27,11 +29,11 @@ class TaskError(ScroutError):
 
 
 class SandboxError(ScroutError):
-    """No isolation, no room, or a workspace that could not be made."""
+    """There is no isolation or no disk space, or a workspace could not be made."""
 
 
 class HandoffError(ScroutError):
-    """A handoff document that holds nothing readable."""
+    """A handoff document without readable content."""
 
 
 class GateError(ScroutError):
@@ -43,7 +45,7 @@ class RouteError(ScroutError):
 
 
 class StudyError(ScroutError):
-    """Outcomes, receipts or a ledger that a study cannot use as given."""
+    """Outcomes, receipts or a ledger that a study cannot use."""
 
 
 class ModelError(ScroutError):
@@ -55,7 +57,7 @@ class LedgerError(ScroutError):
 
 
 def first_problem(error: ValidationError) -> str:
-    """What is wrong with a document, and where, without quoting it: `issue.number: Input should be a valid integer`."""
+    """Where a document is wrong and why, without quoting it: `issue.number: Input should be a valid integer`."""
     problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part)[:40] for part in problem["loc"][:6]) or "as a whole"
     return f"{where}: {problem['msg']}"

@@ -1,4 +1,4 @@
-"""How files are written and read: whole ones in one step, lines that survive a kill, foreign ones without a link."""
+"""Reads and writes files: atomic writes, lines that survive a kill, and reads that follow no symlink."""
 
 from __future__ import annotations
 
@@ -24,60 +24,58 @@ from scrout.base import FrozenModel, TaskError
 
 R = TypeVar("R", bound=FrozenModel)
 
-# Files
-
 
 def write_atomic(path: Path, data: str | bytes, *, mode: int = 0o666, durable: bool = False) -> None:
     """Write a file so that a reader sees all of the new content or all of the old."""
     with atomic(path, mode=mode, durable=durable) as file:
-        # Surrogates stand for bytes of a foreign file that are no UTF-8. They are written as those bytes.
+        # Surrogates stand for bytes of a file that are not valid UTF-8. Write them as those bytes.
         file.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
 
 
 def write_plain(path: Path, data: bytes, *, replace: bool = True) -> None:
-    """Write a file in a folder that may be a stranger's: never through a symlink, which could name any place.
+    """Write a file in an untrusted folder without following a symlink.
 
-    An OSError says that there is one, or, without `replace`, that there is something. Devices are written as they are.
+    Raises an OSError if there is a symlink, or, without `replace`, if the file exists. Devices are written directly.
     """
     if is_foreign_link(path):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
-    # Non-blocking, because a pipe may lie there.
+    # Non-blocking, because the path may be a pipe.
     flags |= 0 if _is_device(path) else os.O_NOFOLLOW | os.O_NONBLOCK
     with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
         file.write(data)
 
 
 def is_foreign_link(path: Path) -> bool:
-    """Whether `write_plain` refuses a path: it is a link, or leads through one that lies in a repository."""
+    """Whether `write_plain` refuses a path: it is a symlink, or is reached through one in a repository."""
     return not _is_device(path) and (path.is_symlink() or follows_foreign_link(path))
 
 
 def follows_foreign_link(path: Path) -> bool:
-    """Whether a path that the user named leads to where a stranger's repository says, which may be any file."""
+    """Whether a path that the user named is reached through a symlink in a repository, which may point to any file."""
     absolute = path.absolute()
     steps = (*reversed(absolute.parents), absolute)
     return any(step.is_symlink() and lies_in_repository(step) for step in steps)
 
 
 def lies_in_repository(path: Path) -> bool:
-    """Whether the folder of a path is part of a repository, by whatever links it is reached."""
+    """Whether a path's folder is part of a repository, with symlinks resolved or not."""
     folder = Path(os.path.realpath(path.parent))
     return any(os.path.lexists(top / ".git") for top in (folder, *folder.parents))
 
 
 def _is_device(path: Path) -> bool:
-    """/dev/stdout is a link too, one of the system's."""
+    """/dev/stdout is a symlink too, but one of the system."""
     return path.absolute().is_relative_to("/dev")
 
 
 @contextmanager
 def atomic(path: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[IO[bytes]]:
-    """A temporary file, open for writing, that replaces `path` when the block ends; an error removes it.
+    """Open a temporary file for writing; it replaces `path` when the block ends. An error removes it.
 
-    `mode` is subject to the umask. `durable` waits until the content and the name are on the disk.
+    `mode` is subject to the umask. `durable` waits until content and name are on the disk.
     """
-    # A new name for each writer: concurrent writers do not meet, and no planted link is followed.
+    # Each writer uses a new name, so concurrent writers do not collide and no planted symlink is followed.
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
@@ -94,7 +92,7 @@ def atomic(path: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[
 
 @contextmanager
 def atomic_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A temporary folder that becomes `path` when the block ends; an error removes it.
+    """Make a temporary folder; it becomes `path` when the block ends. An error removes it.
 
     `path` must be missing or empty by then. Only one process at a time may write it.
     """
@@ -121,7 +119,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the entries of a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -129,21 +127,19 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# Folders that others wrote
-
 MOST_LEVELS = 100
-"""Folders above a file; no repository has as many, and a longer path is somebody's joke."""
+"""Maximum number of folders above a file. No real repository is as deep."""
 
 
 def is_inside(path: str) -> bool:
-    """Whether a relative path names something below a folder, going by its parts."""
+    """Whether a relative path is below a folder, by its parts alone."""
     parts = PurePosixPath(path).parts
     return 0 < len(parts) <= MOST_LEVELS and not path.startswith("/") and ".." not in parts and "\0" not in path
 
 
 @contextmanager
 def parent_beneath(root: Path, path: str) -> Iterator[tuple[int, str]]:
-    """The open folder that holds `path`, and its last part, reached without following a symlink."""
+    """Open the folder that holds `path` without following a symlink; also returns the last part of the path."""
     *above, name = PurePosixPath(path).parts
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -157,12 +153,12 @@ def parent_beneath(root: Path, path: str) -> Iterator[tuple[int, str]]:
 
 
 def read_beneath(root: Path, path: str, most_bytes: int | None = None) -> bytes | None:
-    """A regular file's bytes; None where there is none, or a larger one. No symlink is followed."""
+    """A regular file's bytes, read without following a symlink; None if it is missing or too large."""
     if not is_inside(path):
         return None
     try:
         with parent_beneath(root, path) as (parent, name):
-            # Non-blocking, because a command can leave a pipe where a file was.
+            # Non-blocking, because a command may have put a pipe there.
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
             with os.fdopen(descriptor, "rb") as file:
                 entry = os.fstat(descriptor)
@@ -173,7 +169,7 @@ def read_beneath(root: Path, path: str, most_bytes: int | None = None) -> bytes 
 
 
 def plain_beneath(root: Path, path: str) -> Path | None:
-    """A file or folder below `root`, reached without a symlink; None where there is none of these."""
+    """A file or folder below `root`, reached without following a symlink; None if there is none."""
     if not is_inside(path):
         return None
     found = root
@@ -189,7 +185,7 @@ def plain_beneath(root: Path, path: str) -> Path | None:
 
 
 def real_beneath(root: Path, path: str) -> Path | None:
-    """Where a path below a folder leads, links followed; None: out of the folder, whatever the host has there."""
+    """The target of a path below a folder, with symlinks followed; None if it leads out of the folder."""
     if "\0" in path:
         return None
     real = Path(os.path.realpath(root / path))
@@ -197,7 +193,7 @@ def real_beneath(root: Path, path: str) -> Path | None:
 
 
 def lies_beneath(root: Path, path: str) -> bool:
-    """Whether there is something at a path below a folder, a link included, and no link on the way leads out of it."""
+    """Whether a path below a folder exists (a symlink counts), and no symlink on the way leads out of the folder."""
     folder = real_beneath(root, os.path.dirname(path))  # noqa: PTH120
     return folder is not None and "\0" not in path and os.path.lexists(folder / os.path.basename(path))  # noqa: PTH119
 
@@ -209,9 +205,9 @@ _LONG_KEY = re.compile(
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """A table that somebody else may have written, or a ValueError.
+    """Read a TOML table from an untrusted file; raises a ValueError.
 
-    tomllib takes memory by the square of the parts of a key, so that 400 kB of dots would fill any machine.
+    tomllib needs memory quadratic in the parts of a key: 400 kB of dots would exhaust any machine.
     """
     if len(text) > MAX_TOML_CHARS or _LONG_KEY.search(text):
         raise ValueError(f"it has more than {MAX_TOML_CHARS:,} characters, or a key of more than 64 parts")
@@ -221,13 +217,10 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
 
 
-# Lines
-
-
 class JsonLines(Generic[R]):
-    """Records of one type in a file that only grows, one per line. A kill can only cut off the last line.
+    """An append-only file with one record per line.
 
-    `durable` waits after each append until it is on the disk.
+    A kill can only cut off the last line. `durable` waits after each append until the line is on the disk.
     """
 
     def __init__(self, path: Path, kind: type[R], *, durable: bool = False) -> None:
@@ -236,7 +229,7 @@ class JsonLines(Generic[R]):
         self.durable = durable
 
     def read(self) -> list[R]:
-        """All records, oldest first. A last line that was cut off counts as never written."""
+        """All records, oldest first. A last line that was cut off is ignored."""
         try:
             *lines, last = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -256,15 +249,15 @@ class JsonLines(Generic[R]):
         return records
 
     def append(self, *records: R) -> None:
-        """Add records: all of them, or none if the disk does not take them."""
-        # JSON has no form for half of a character, which text from outside may hold.
+        """Add records: all of them, or none if the disk is full."""
+        # JSON cannot hold a lone surrogate, which text from outside may contain.
         dumped = (json.dumps(record.model_dump(mode="json"), ensure_ascii=False) for record in records)
         data = "".join(f"{line}\n" for line in dumped).encode("utf-8", "replace")
         with self.path.open("a+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # or two writers would take each other's lines for cut off
+            fcntl.flock(file, fcntl.LOCK_EX)  # otherwise, two writers would treat each other's lines as cut off
             end = os.fstat(file.fileno()).st_size
             last = _last_line(file.fileno(), end)
-            if self._is_record(last):  # an editor left out the line break
+            if self._is_record(last):  # an editor removed the line break
                 data = b"\n" + data
             else:
                 end -= len(last)
@@ -287,7 +280,7 @@ class JsonLines(Generic[R]):
 
 
 def _last_line(descriptor: int, end: int) -> bytes:
-    """What follows the last line break; empty: the last line is whole."""
+    """The text after the last line break; empty if the last line is complete."""
     found = b""
     while end > 0 and b"\n" not in found:
         start = max(end - 65_536, 0)
@@ -297,7 +290,7 @@ def _last_line(descriptor: int, end: int) -> bytes:
 
 
 class LineFile:
-    """A new file that only its owner may read, written line by line."""
+    """A new file, written line by line, that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -308,7 +301,7 @@ class LineFile:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def write_line(self, text: str) -> None:
-        # After a line that a full disk cut off, the next one starts on a line of its own.
+        # If a full disk cut off the last line, start the next one on a new line.
         data = b"\n" * self._torn + text.encode() + b"\n"
         self.size += len(data)
         self._torn = True
@@ -320,13 +313,10 @@ class LineFile:
         os.close(self._file)
 
 
-# Locks
-
-
 class Lock:
-    """One file, locked by at most one holder on this machine; two Locks of one process exclude each other too.
+    """A lock file with at most one holder on this machine; two Locks in one process exclude each other too.
 
-    The kernel releases it when its holder dies. `with` waits for it.
+    `with` waits for it. The kernel releases it when its holder dies.
     """
 
     def __init__(self, path: Path) -> None:
@@ -340,7 +330,7 @@ class Lock:
         self.release()
 
     def take(self, *, wait: bool = False) -> bool:
-        """True: it is ours, now or since before."""
+        """Try to take the lock. True if this object holds it now, also if it did before."""
         if self._close is not None and self._close.alive:
             return True
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -355,13 +345,13 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Let others take it. The file stays: removing it would let two holders lock two files of one name."""
+        """Release the lock. The file stays: removing it would let two holders lock two files of the same name."""
         if self._close is not None:
             self._close()
 
     def retire(self) -> None:
-        """Release it and remove its file, for a lock that will never be taken again."""
-        # A file that stays does no harm.
+        """Release the lock and remove its file. Only for a lock that will never be taken again."""
+        # A file that remains does no harm.
         with contextlib.suppress(OSError):
             self.path.unlink()
         self.release()
@@ -369,7 +359,7 @@ class Lock:
 
 @contextmanager
 def lock_folder(folder: Path, name: str = ".lock") -> Iterator[None]:
-    """Work in a folder as the only process that takes this lock. The folder is made if it is missing."""
+    """Hold a folder's lock while the block runs; creates the folder if it is missing."""
     lock = Lock(folder / name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -377,6 +367,6 @@ def lock_folder(folder: Path, name: str = ".lock") -> Iterator[None]:
     except OSError as error:
         raise TaskError(f"{folder}: {error.strerror}. Name a folder that you may write to.") from None
     if not taken:
-        raise TaskError(f"another process works in {folder}. Wait for it, or name another folder.")
+        raise TaskError(f"another process is using {folder}. Wait until it ends, or name another folder.")
     with lock:
         yield

@@ -30,8 +30,8 @@ field) carries a backslash, `<\\/notes>`, which the reader takes off again: noth
 contents and commands survive exactly.
 
 `parse(render(h), h.kind) == normalize(h)` for whatever fits the size limit, except for the basis of a reproduction:
-neither it nor the kind is in the wire form. Nothing here looks at a repository: whether a path exists is for the gate
-to say.
+neither it nor the kind is in the wire form. This module never looks at a repository; the gate checks whether a path
+exists.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from scrout.base import FrozenModel, HandoffError
 
 MAX_BYTES = 4096
 MAX_LINES = 1000
-"""Paths, dead ends or reproduction files beyond this many are not read: no page holds them."""
+"""Maximum number of paths, dead ends or reproduction files that are read; no page needs more."""
 MAX_REGIONS = 100
 MAX_PATH_CHARS = 1000
 MAX_LINE_NUMBER = 999_999_999
@@ -72,16 +72,17 @@ class FileRef(FrozenModel):
 
 
 class Reproduction(FrozenModel):
-    """How to see the bug: files to write, a command to run from the repository's root, and what was seen."""
+    """How to see the bug: files to write, a command to run from the repository's root, and the output that was seen."""
 
     files: dict[str, str] = Field(default_factory=dict)
     command: str | None = None
     claim: bool = False
-    """True: the scout says that the command fails because of the bug."""
+    """True: the scout claims that the command fails because of the bug."""
     observed: str = ""
     basis: Basis = "assumed"
-    """Set by recon, which compares the run with the report. A handoff that is read from a document has `assumed`: what
-    a document says of itself proves nothing, and the gate compares again."""
+    """Set by recon, which compares the run with the report. A handoff that is read from a document has `assumed`: a
+    document cannot vouch for itself, so the gate compares again.
+    """
 
 
 class Handoff(FrozenModel):
@@ -96,7 +97,7 @@ class Handoff(FrozenModel):
 
 _BLOCKS = "files|why|repro|dead_ends|notes"
 # A tag counts at the start of a line or right behind another one, a closing tag also at the end of a line; elsewhere it
-# is more likely to be somebody's text. The `>` may be missing where the line ends. Here and below, quantifiers are
+# is more likely to be quoted text. The `>` may be missing where the line ends. Here and below, quantifiers are
 # possessive wherever the input has no length limit: reading takes linear time, whatever is read.
 _TAG = re.compile(
     rf"(?:^|(?<=>))[ \t]*+<(?P<slash>/?)(?P<name>{_BLOCKS})[ \t]*+(?:>|$)|</(?P<end>{_BLOCKS})>(?=[ \t]*+$)",
@@ -120,14 +121,14 @@ _REGIONS = r"[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[ ]?[0-9]{1,9}(?:-[0-9]{1,9})?)*"
 _SPAN = re.compile(rf":({_REGIONS})(?::[0-9]++)?$")
 _REMARK = re.compile(r"(?::\s|\s[-–—#])(.*)|\s\(([^()]*+)")
 _ENDS_AS_FILE = re.compile(r"\.\w{1,10}$")
-"""What tells a path with spaces from prose."""
+"""Whether a path with spaces can be told from prose."""
 _CONFIDENCE = re.compile(r"(\?|0\.[0-9]{1,6}|1\.0{1,6})(?:\s+|$)")
 _WRAPPED = re.compile(r"```[^`\n]*+\n([^`]*+)```|`([^`]++)`")
 _NOTHING = frozenset(("", "-", "null", "none", "n/a"))
 
 
 def parse(text: str, kind: Kind = "spontaneous") -> Handoff:
-    """Read the wire form, old or ours, field by field: what is broken is left out, what can be read is kept."""
+    """Read the wire form, old or new, field by field: broken fields are left out."""
     text = text.replace("\r\n", "\n").rstrip()
     if text.endswith(("\nSTOP", ">STOP", "> STOP")):
         text = text.removesuffix("STOP").rstrip()
@@ -156,8 +157,8 @@ def parse(text: str, kind: Kind = "spontaneous") -> Handoff:
 def render(handoff: Handoff, *, paper: bool = False, max_bytes: int = MAX_BYTES) -> str:
     """The wire form, at most max_bytes of UTF-8. `paper` writes the old form: paths, claim and notes, nothing else.
 
-    _SACRIFICES is the order in which parts shrink until it fits. A command is written whole; where not even the best
-    file fits beside it, the reproduction goes.
+    _SACRIFICES is the order in which parts shrink until it fits. A command is never shortened; if not even the best
+    file fits beside it, the reproduction is dropped.
     """
     page = normalize(handoff)
     if paper:
@@ -169,7 +170,7 @@ def render(handoff: Handoff, *, paper: bool = False, max_bytes: int = MAX_BYTES)
 
 
 def normalize(handoff: Handoff) -> Handoff:
-    """The handoff as the wire form can carry it, which is also what is safe to show.
+    """The handoff as the wire form can carry it; this form is also safe to show.
 
     Text loses control characters and outer whitespace, a command also the backticks around it; reasons and dead ends
     become one line. Repeated paths are merged at their best rank; those that do not stay inside the repository, or hold
@@ -243,11 +244,8 @@ def read(data: bytes) -> Handoff:
     return parse(text)
 
 
-# Reading
-
-
 def _blocks(text: str) -> tuple[dict[str, str], str]:
-    """The text of every block, and what lies outside of them."""
+    """The text of every block, and the text outside of them."""
     found: dict[str, list[str]] = {}
     loose: list[str] = []
     current = ""
@@ -258,14 +256,14 @@ def _blocks(text: str) -> tuple[dict[str, str], str]:
         name = (tag["name"] or tag["end"]).lower()
         closing = bool(tag["slash"] or tag["end"])
         if closing and not current and name not in found:
-            found[name] = [between]  # its opening tag is missing or broken
+            found[name] = [between]  # the opening tag is missing or broken
             continue
         (found[current] if current else loose).append(between)
         if closing:
-            # The closing tag of another block is a slip: the block that is open goes on.
+            # Treat the closing tag of another block as a slip: the open block continues.
             current = "" if name == current else current
         elif name == "repro" and name in found:
-            current = ""  # two claims cannot be merged; the first one stands
+            current = ""  # Two reproductions cannot be merged; keep the first.
         else:
             found.setdefault(name, [])
             current = name
@@ -280,7 +278,7 @@ def _command_start(text: str) -> int | None:
 def _reproduction(block: str) -> Reproduction:
     scripts = {match[1]: _unquote(match[2]) for match in islice(_FILE.finditer(block), MAX_LINES)}
     block = _FILE.sub("", block)
-    # A field starts once: `observed` is the last one we write, and whatever it quotes is its own.
+    # A field starts once; `observed` is the last one we write, and whatever it quotes is its own.
     starts: dict[str, re.Match[str]] = {}
     for match in _FIELD.finditer(block):
         starts.setdefault(match[1].lower(), match)
@@ -304,7 +302,9 @@ def _refs(block: str) -> list[FileRef]:
 
 
 def _file_line(line: str) -> FileRef | None:
-    """`path` or `path:12-40,88`, with an optional bullet before and remark behind; None: no usable path."""
+    """Parse `path` or `path:12-40,88`, with an optional bullet before it and remark after it; None if there is no
+    usable path.
+    """
     line = _BULLET.sub("", line)
     if line.startswith("```"):
         return None
@@ -342,11 +342,8 @@ def _lines(block: str) -> list[str]:
 
 
 def _sure(path: str) -> bool:
-    """Whether a word outside of any block is a path."""
+    """Whether a word outside of any block is certainly a path."""
     return re.search(r"/|\.\w", path) is not None and not re.search(r"\s", path)
-
-
-# What a record may hold
 
 
 def _text(text: str) -> str:
@@ -366,7 +363,7 @@ def _command(text: str) -> str | None:
 
 
 def _path(name: str) -> str | None:
-    """The path inside the repository; None: it is not one, or leads outside or into git's own folder."""
+    """The normalized path inside the repository; None if it is not a path, or leads outside or into git's folder."""
     name = name.replace("\\", "/")
     prefix = next((prefix for prefix in _CONTAINERS if name.startswith(prefix)), "")
     name = name.removeprefix(prefix)
@@ -387,7 +384,7 @@ def _regions(regions: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 def _probability(value: float | None) -> float | None:
     if value is None or value != value:
         return None
-    return round(min(max(0.0, value), 1.0), 2)  # 0.0 comes first: -0.0 must not win the tie
+    return round(min(max(0.0, value), 1.0), 2)  # 0.0 comes first, so that -0.0 does not win the tie.
 
 
 def _merge(first: FileRef, again: FileRef) -> FileRef:
@@ -398,9 +395,6 @@ def _merge(first: FileRef, again: FileRef) -> FileRef:
         confidence=max(known, default=None),
         why=first.why or again.why,
     )
-
-
-# Writing
 
 
 def _wire(page: Handoff) -> str:
@@ -465,8 +459,6 @@ def _unquote(block: str) -> str:
     return _unescape("\n".join(line.removeprefix("|").removeprefix(" ") for line in lines))
 
 
-# Trimming
-
 _OBSERVED_FLOOR_BYTES = 400
 _SQUEEZED_FLOOR_BYTES = 80
 
@@ -487,8 +479,8 @@ def _trim(page: Handoff, max_bytes: int) -> Handoff:
 
 
 def _most(page: Handoff, shrink: Callable[[Handoff, int], Handoff], max_bytes: int) -> Handoff:
-    """The page with as much as fits of one part, or as little as possible."""
-    low, high = 0, max_bytes  # no part that fits has more bytes or items than the page may have bytes
+    """The page with as much of one part as fits, found by bisection; as little as possible if nothing fits."""
+    low, high = 0, max_bytes  # A part that fits never has more bytes or items than the page has bytes.
     if _size(shrink(page, 0)) > max_bytes:
         return shrink(page, 0)
     while low < high:
@@ -501,7 +493,7 @@ def _most(page: Handoff, shrink: Callable[[Handoff, int], Handoff], max_bytes: i
 
 
 def _squeeze(text: str, max_bytes: int) -> str:
-    """A text's beginning and end, with a line between that says how much went; empty where that has no room."""
+    """A text's beginning and end, with a line between them that says how much was cut; empty if there is no room."""
     data = text.encode()
     if len(data) <= max_bytes:
         return text

@@ -1,5 +1,6 @@
-"""Pages from the Jinja2 templates in templates/. Text is hostile: each template escapes what is not `Html`, and shows a
-mark in place of what a browser would obey or hide."""
+"""Pages from the Jinja2 templates in templates/. Text is untrusted: templates escape everything that is not `Html`, and
+show a mark in place of control characters.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Html = Markup
-"""Markup of our own making. Everything else is text."""
+"""Markup that scrout made. Everything else is text."""
 
 T = TypeVar("T")
 
-# What a browser would obey or hide: control characters, and what reverses the direction of text.
+# Control characters, and characters that reverse the direction of text.
 _HIDDEN = dict.fromkeys(
     {*range(32), *range(127, 160), *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF}
     - {9, 10},
@@ -35,36 +36,36 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 
 
 def render(template: str, **values: object) -> str:
-    """A page, from a file in templates/."""
+    """Render a page from a file in templates/."""
     return _environment().get_template(template).render(values)
 
 
 def fragment(template: str, macro: str, *values: object) -> Html:
-    """A part of a page, by a macro of a template."""
+    """Render a part of a page from a template's macro."""
     made: Html = getattr(_environment().get_template(template).module, macro)(*values)
     return made
 
 
 def element(name: str, *children: str, **attributes: str) -> Html:
-    """An element of a picture; text in it and in its attributes is escaped, Html is not."""
+    """An SVG element. Text in it and in its attributes is escaped; Html is not."""
     words = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
     inner = "".join(child if isinstance(child, Html) else escape(child) for child in children)
     return Html(f"<{name}{words}>{inner}</{name}>")
 
 
 def escape(text: str) -> Html:
-    """Text as Html."""
+    """Escape text."""
     return _escape(visible(text))
 
 
 def inline(text: str) -> Html:
-    """Text with `quoted` words as code."""
+    """Escape text, and mark up `quoted` words as code."""
     parts = _QUOTED.split(text)
     return Html("".join(f"<code>{escape(part)}</code>" if at % 2 else escape(part) for at, part in enumerate(parts)))
 
 
 def visible(text: str) -> str:
-    """Text with a mark in place of each character that a browser would obey or hide."""
+    """Escape text, with a mark in place of each control character."""
     if text.isascii() and text.isprintable():
         return text
     return text.translate(_HIDDEN).encode(errors="replace").decode()
@@ -72,7 +73,7 @@ def visible(text: str) -> str:
 
 @cache
 def style_sheet(*names: str) -> Html:
-    """Style sheets of templates/ as one."""
+    """Several style sheets of templates/ joined."""
     folder = package_files("scrout").joinpath("templates")
     return Html("".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names))
 
@@ -84,7 +85,7 @@ def page_style() -> Html:
 
 
 def address(path: str, **query: object) -> str:
-    """Where a page with these questions is; empty ones are left out."""
+    """A URL with these query parameters; empty ones are left out."""
     asked = {name: value for name, value in query.items() if value}
     return f"{path}?{urlencode(asked)}" if asked else path
 

@@ -1,4 +1,4 @@
-"""The language of some files, by their endings."""
+"""The language of files, by their suffixes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LANGUAGES = {ending: language for language, endings in _ENDINGS.items() for end
 
 
 def language_of(paths: Iterable[str]) -> str:
-    """The one that most of these files are written in; empty: none that is known."""
+    """The language of most of these files; empty if none is known."""
     found = Counter(_LANGUAGES.get(PurePosixPath(path).suffix.lower(), "") for path in paths)
     found.pop("", None)
     return found.most_common(1)[0][0] if found else ""

@@ -1,7 +1,7 @@
 """The only money arithmetic: token usage in disjoint buckets, prices, a budget, the receipt of one billed call, totals.
 
-Amounts are Decimal, in US dollars. None means unknown, never zero. What a run cost is the total of its receipts, at any
-stage, those of interrupted steps among them; scouting that another run paid for has no receipt in this one.
+Amounts are Decimal, in US dollars. None means unknown, never zero. A run's cost is the total of its receipts from all
+stages, interrupted steps included. Scouting that another run paid for has no receipt in this one.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ Component = Literal["scout", "gate", "route", "fix", "check"]
 
 
 class Usage(FrozenModel):
-    """Tokens of one call. The buckets are disjoint: a cached input token is not also an input token, and a token of the
-    model's reasoning is not also an output token."""
+    """Tokens of one call. The buckets are disjoint: a cached input token is not also counted as an input token, nor a
+    reasoning token as an output token.
+    """
 
     input_tokens: int = Field(default=0, ge=0)
     cache_read_tokens: int = Field(default=0, ge=0)
     cache_write_tokens: int = Field(default=0, ge=0)
     cache_write_1h_tokens: int = Field(default=0, ge=0)
-    """Written to be kept for an hour, where the endpoint sells that and tells them apart."""
+    """Cache writes kept for an hour, if the endpoint sells those and reports them separately."""
     output_tokens: int = Field(default=0, ge=0)
     reasoning_tokens: int = Field(default=0, ge=0)
-    """Zero also where an endpoint counts them as output and does not tell them apart."""
+    """Zero if an endpoint does not report reasoning separately; then these tokens are in the output."""
 
     @property
     def prompt_tokens(self) -> int:
-        """All that was sent, cached or not."""
+        """All input tokens, cached or not."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.cache_write_1h_tokens
 
 
@@ -51,17 +52,16 @@ class Rates(FrozenModel):
     input: Usd = Field(ge=0)
     output: Usd = Field(ge=0)
     cache_read: Usd | None = Field(default=None, ge=0)
-    """None: cached input costs as much as input."""
+    """None: same as input."""
     cache_write: Usd | None = Field(default=None, ge=0)
-    """None: writing to the cache costs as much as input."""
+    """None: same as input."""
     cache_write_1h: Usd | None = Field(default=None, ge=0)
-    """None: what is kept for an hour costs twice as much as input if writing to the cache has a price of its own, which
-    is what sellers ask for; else as much as input."""
+    """None: twice the input price if cache writes have their own price, as sellers ask; otherwise the input price."""
     reasoning: Usd | None = Field(default=None, ge=0)
-    """None: reasoning costs as much as output."""
+    """None: same as output."""
 
     def of(self, usage: Usage) -> Decimal:
-        """What this usage costs at these rates, rounded up, so that a sum of receipts never understates."""
+        """The cost of this usage, rounded up so that a sum of receipts never understates."""
         cache_read = self.input if self.cache_read is None else self.cache_read
         cache_write = self.input if self.cache_write is None else self.cache_write
         hour = cache_write if self.cache_write is None else max(cache_write, 2 * self.input)
@@ -82,22 +82,22 @@ class LongRates(Rates):
     """The rates of calls with a long prompt."""
 
     above_tokens: int = Field(gt=0)
-    """They hold, for the whole call, where its prompt has more tokens than this."""
+    """They apply to the whole call if its prompt has more tokens than this."""
 
 
 class Price(Rates):
     """What a model costs."""
 
     long: LongRates | None = None
-    """None: a long prompt costs no more a token than a short one."""
+    """None: long prompts cost the same per token."""
 
     @property
     def is_free(self) -> bool:
-        """Whether no call costs anything, as with a model of your own."""
+        """Whether no call costs anything, as with a self-hosted model."""
         return not any(self.model_dump(exclude={"long"}).values()) and self.long is None
 
     def cost(self, usage: Usage) -> Decimal:
-        """What a call with this usage costs."""
+        """The cost of a call with this usage."""
         long = self.long is not None and usage.prompt_tokens > self.long.above_tokens
         return (self.long if long and self.long else self).of(usage)
 
@@ -107,16 +107,16 @@ class Receipt(FrozenModel):
 
     component: Component
     fixer: str | None = None
-    """Which fixer's attempt it belongs to; None outside of fixing."""
+    """The fixer whose attempt made the call; None outside of fixing."""
     model: str
     usage: Usage
     cost_usd: Usd | None
-    """None: the model has no known price."""
+    """None: the model's price is unknown."""
     estimated: bool = False
-    """True: the provider reported no usage and the reserve was booked instead."""
+    """True: the provider reported no usage, so the reserved amount was booked."""
     at: datetime
     call: int = 0
-    """Its number in the attempt's trajectory; 0: it is in none."""
+    """The call's number in the attempt's trajectory; 0 if it is in none."""
 
 
 def total_usd(costs: Iterable[Decimal | None]) -> Decimal | None:
@@ -126,16 +126,20 @@ def total_usd(costs: Iterable[Decimal | None]) -> Decimal | None:
 
 
 def known_usd(costs: Iterable[Decimal | None]) -> Decimal:
-    """The sum of the parts that are known. Caps count it: a call without a known price cannot be capped in dollars."""
+    """The sum of the known parts. Dollar caps count this, because a call without a known price cannot be capped in
+    dollars.
+    """
     return sum((cost for cost in costs if cost is not None), Decimal(0))
 
 
 class BudgetExceeded(Exception):
-    """The next call does not fit. Control flow between budget and loop, not an error of the user's."""
+    """The next call does not fit. The turn loop catches this; users never see it."""
 
 
 class Budget:
-    """A hard cap in dollars and calls: reserve before a call, settle after it. What is held never exceeds the cap."""
+    """A hard cap in dollars and calls: reserve before a call, settle after it. Spent plus reserved never exceeds the
+    cap.
+    """
 
     def __init__(self, cap_usd: Decimal | None, cap_calls: int | None) -> None:
         self.cap_usd = cap_usd
@@ -150,7 +154,7 @@ class Budget:
         return None if self.cap_usd is None else self.cap_usd - self.spent_usd - self.held_usd
 
     def reserve(self, worst_usd: Decimal) -> Decimal:
-        """Hold the worst case of one call, or raise BudgetExceeded and hold nothing."""
+        """Reserve the worst case of one call; raises BudgetExceeded and reserves nothing if it does not fit."""
         if self.cap_calls is not None and self.calls >= self.cap_calls:
             raise BudgetExceeded(f"{self.calls} of {self.cap_calls} calls used")
         if self.remaining_usd is not None and worst_usd > self.remaining_usd:
@@ -161,11 +165,11 @@ class Budget:
         return worst_usd
 
     def settle(self, held: Decimal, cost_usd: Decimal) -> None:
-        """Turn a reserve into what the call cost."""
+        """Replace a reservation by the call's actual cost."""
         self.held_usd -= held
         self.spent_usd += cost_usd
 
     def release(self, held: Decimal) -> None:
-        """Give a reserve back, and the call with it: the endpoint refused, and nothing was generated."""
+        """Return a reservation, including its call: the endpoint refused, so nothing was generated."""
         self.held_usd -= held
         self.calls -= 1

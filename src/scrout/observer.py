@@ -1,6 +1,6 @@
-"""How a run is observed: the ledger reports its steps, the turn loop its tools.
+"""Observes a run: the ledger reports its steps, the turn loop its tools.
 
-An observer neither raises nor waits: a run goes on as if there were none.
+An observer must not raise or wait. It cannot change a run.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     from scrout.records import Run
 
     StepInput = BaseModel | Decimal | str | None
-    """What a step is given: a record, dollars, or words."""
+    """A step's input: a record, dollars or words."""
 
 
 class WatchedStep(Protocol):
     """A step in progress."""
 
     def gave(self, result: BaseModel) -> None:
-        """It is done and stored."""
+        """The step is finished, and its result is stored."""
         ...
 
 
 class RunObserver(Protocol):
-    """Is told what one run does."""
+    """Receives the events of one run."""
 
     def step(
         self, name: str, inputs: Sequence[StepInput], place: str, receipts: Sequence[Receipt]
     ) -> AbstractContextManager[WatchedStep]:
-        """A step, for as long as it takes. `receipts` grows by what it pays."""
+        """A step starts; the block lasts as long as it does. `receipts` grows as it pays."""
         ...
 
     def reused(self, name: str) -> None:
-        """A step was finished before, and its result is taken over."""
+        """The result of an earlier step is reused."""
         ...
 
     def closed(self, run: Run) -> None:
-        """The run has come to its end."""
+        """The run has ended."""
         ...
 
 
 class SilentObserver:
-    """Nobody watches."""
+    """Ignores everything."""
 
     def step(
         self, name: str, inputs: Sequence[StepInput], place: str, receipts: Sequence[Receipt]
@@ -71,21 +71,21 @@ SILENT = SilentObserver()
 
 
 class Listener(Protocol):
-    """Is told what happens within the step that is in progress. Times are nanoseconds since 1970."""
+    """Receives events within the current step. Times are nanoseconds since 1970."""
 
     def used(
         self, tool: str, arguments: Mapping[str, JsonValue], answer: str | None, began_ns: int, error: str
     ) -> None:
-        """A tool was used. `answer` is None where it gave none, and `error` then the class of what it raised."""
+        """A tool was used. If it failed, `answer` is None and `error` is the exception's class name."""
         ...
 
 
 LISTENER: ContextVar[Listener | None] = ContextVar("scrout.telemetry", default=None)
-"""Of the step that this task works on: tasks that it starts inherit it, others never see it."""
+"""The listener of this task's step: a task that it starts inherits it, other tasks do not."""
 
 
 async def noted(tool: str, arguments: Mapping[str, JsonValue], using: Awaitable[str]) -> str:
-    """What the tool answers, and who listens is told."""
+    """Await a tool's answer, and report it to the listener."""
     listener = LISTENER.get()
     if listener is None:
         return await using

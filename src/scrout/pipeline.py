@@ -1,4 +1,4 @@
-"""The whole job: scout, gate, route, fix and check one task. `solve` is the picture of it; the rest is the wiring."""
+"""The whole job: scout, gate, route, fix and check one task. Start reading at `solve`."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ from scrout.task import Task, task_id
 
 
 async def solve(task: Task, kit: Kit) -> Run:
-    """Scout, gate, route, fix and check one task. Every stage is a durable step; every paid call is in the ledger."""
+    """Scout, gate, route, fix and check one task.
+
+    Every stage is a durable step, and every paid call is in the ledger.
+    """
     stages = kit.open(task)
     scouting = await stages.scout()
-    if kit.context.batch and scouting.stop == "endpoint":  # alone it goes on without; a batch tries again
+    if kit.context.batch and scouting.stop == "endpoint":  # a single run continues without a handoff; a batch retries
         return stages.run.close("infrastructure")
     gated = await stages.gate(scouting)
     decision = await stages.route(scouting)
     attempts: list[Attempt] = []
-    fixers = stages.order(gated, decision)  # a free one, then the chosen one; more with escalation
+    fixers = stages.order(gated, decision)  # the free one, then the chosen one; more with escalation
     for fixer in fixers:
         left_usd = stages.left_usd(fixers, attempts)
         if left_usd <= stages.run.lost_usd("fix") and fixer.max_cost_usd:
@@ -50,18 +53,18 @@ async def solve(task: Task, kit: Kit) -> Run:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a run belongs to. A run by itself belongs to nothing."""
+    """What a run is part of. The default: a run by itself."""
 
     batch: str = ""
-    """The batch; empty: none."""
+    """The batch's id; empty: none."""
     label: str = ""
-    """The job of that batch."""
+    """The batch's job."""
     router: Router | None = None
-    """One that was made for these settings before; None: it is made when it is needed."""
+    """An embedder to share, made for these settings; None: created when it is needed."""
     attempts: Path = field(default_factory=attempts_folder)
-    """Where trajectories go."""
+    """Folder for trajectories."""
     fresh: bool = False
-    """True: start over, even if an interrupted run with the same task and settings could go on."""
+    """True: start over instead of resuming an interrupted run with the same task and settings."""
     opened: Callable[[OpenRun], None] = field(default=lambda run: None)
     """Called with the run before its first step."""
 
@@ -74,7 +77,7 @@ class Kit:
     ledger: Ledger
     task_sandbox: TaskSandbox
     progress: Callable[[str], None] = field(default=lambda words: None)
-    """Gets a few words about the work in progress, several times a second at most."""
+    """Called with a few words about the work in progress, at most several times per second."""
     context: RunContext = field(default_factory=RunContext)
 
     @property
@@ -85,9 +88,9 @@ class Kit:
         return Stages(self, task, self.open_run(task))
 
     def open_run(self, task: Task) -> OpenRun:
-        """A run in the ledger: a new one, or an interrupted one that goes on."""
+        """A new run in the ledger, or an interrupted one to resume."""
         if self.settings.scout.has_model:
-            self.settings.scout.model.key()  # a missing key is reported before a run begins
+            self.settings.scout.model.key()  # report a missing key before a run starts
         refuse_unpriced(self.settings)
         telemetry.require(self.settings)
         context = self.context
@@ -116,7 +119,7 @@ class Kit:
 
 @dataclass(frozen=True)
 class Stages:
-    """The stages of one run. Each is a step of the run: what it is given is its identity, and its result is stored."""
+    """The stages of one run. Each is a step in the ledger: its input identifies it, and its result is stored."""
 
     kit: Kit
     task: Task
@@ -159,7 +162,7 @@ class Stages:
         return decision.model_copy(update={"cost_usd": total_usd(receipt.cost_usd for receipt in paid)})
 
     def order(self, gated: GatedHandoff, decision: Decision) -> list[Fixer]:
-        """The fixers that may try, first to last."""
+        """The fixers that may try, in order."""
         settings = self.kit.settings
         free_first = settings.fix.free_first and gated.verified
         return order(
@@ -171,14 +174,15 @@ class Stages:
         )
 
     def left_usd(self, fixers: Sequence[Fixer], attempts: Sequence[Attempt]) -> Decimal:
-        """What these attempts leave of the one budget that all attempts at a task share."""
+        """The rest of the budget that all attempts at a task share."""
         settings = self.kit.settings
         whole = max(fixer.max_cost_usd for fixer in fixers) if settings.fix.cap_usd is None else settings.fix.cap_usd
         spent = known_usd(one.cost_usd for attempt in attempts for one in attempt.receipts)
         return whole - spent
 
     async def fix(self, gated: GatedHandoff, decision: Decision, fixer: str, left_usd: Decimal) -> Attempt:
-        # What interrupted attempts paid is no part of the step's identity: finished ones would be done and paid again.
+        # The cost of interrupted attempts is not part of the step's identity; otherwise, finished attempts would be
+        # repeated and paid for again.
         return await self.run.step("fix", self._fix, self.task, gated, decision, fixer, left_usd)
 
     async def _fix(self, task: Task, gated: GatedHandoff, decision: Decision, fixer: str, left_usd: Decimal) -> Attempt:
@@ -213,7 +217,7 @@ class Stages:
 
 
 async def scout(kit: Kit, task: Task, *, run: OpenRun | None = None) -> Scouting:
-    """Scout a task. `run` stores what its calls cost; None: nothing is stored."""
+    """Scout a task. With `run`, its receipts are stored in the ledger."""
     kit.progress("scouting the repository")
     settings = kit.settings.scout
     job = ScoutJob(task, kit.task_sandbox, settings, kit.progress)
@@ -223,19 +227,19 @@ async def scout(kit: Kit, task: Task, *, run: OpenRun | None = None) -> Scouting
 
 
 def router(settings: Settings) -> Router:
-    """The router over the shipped résumés and the user's own."""
+    """The router over the shipped résumés and the user's."""
     return Router(settings, own_folder(settings.route))
 
 
 def open_task(repo: Path, text: str, *, dirty: bool = False, bounds: SandboxSettings | None = None) -> Task:
-    """An issue of a local repository as a task: from HEAD, or from the work tree as it is."""
+    """Make a task of a local repository's issue, at HEAD or with uncommitted changes."""
     source = find_source(repo)
     commit = make_base(source.repo, source.head, dirty=True, bounds=bounds).commit if dirty else source.head
     return Task(id=task_id(source.repo, commit, text), text=text, repo=source.repo, base_commit=commit, dirty=dirty)
 
 
 async def build_missing(task: Task, settings: Settings, progress: Callable[[str], None]) -> None:
-    """Where the settings allow it, build what the repository's environment lacks."""
+    """Build what the repository's environment lacks, if the settings allow it."""
     if not settings.environment.build:
         return
     from scrout.sandbox.environment_build import build_environment
@@ -247,14 +251,14 @@ async def build_missing(task: Task, settings: Settings, progress: Callable[[str]
 
 @contextmanager
 def open_kit(task: Task, settings: Settings, progress: Callable[[str], None] = lambda words: None) -> Iterator[Kit]:
-    """Everything a task needs; workspaces are gone and the ledger is closed when the block ends."""
+    """Open everything a task needs. Removes workspaces and closes the ledger when the block ends."""
     tier = require_tier(settings.sandbox)
     with open_ledger(settings) as book, open_task_sandbox(task, tier, settings) as task_sandbox:
         yield Kit(settings, book, task_sandbox, progress)
 
 
 def solve_issue(repo: Path, text: str, settings: Settings | None = None, *, dirty: bool = False) -> Run:
-    """Solve one issue of a local repository: the plain call for library users."""
+    """Solve one issue of a local repository. This is the function for library users."""
     settings = completed(settings or Settings())
     task = open_task(repo, text, dirty=dirty, bounds=settings.sandbox)
     with open_kit(task, settings) as kit:

@@ -1,6 +1,6 @@
-"""One picture of cost against solve rate, in SVG: dashboard, batch report and calibration share it.
+"""The plot of cost against solve rate as SVG, shared by dashboard, batch report and calibration.
 
-templates/plot.css colours it by the variables of the page that it is on: light, dark or printed in gray.
+templates/plot.css colours it with the page's variables: light, dark or printed in gray.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from scrout.text import percent, usd
 WIDTH, HEIGHT = 640, 420
 LEFT, RIGHT, TOP, BOTTOM = 54, 26, 30, 48
 LETTER = 7.6
-"""About the width of a letter in names."""
+"""Approximate width of a letter in labels."""
 
 Shape = Literal["circle", "square", "triangle"]
 SHAPES: dict[str, Shape] = {"handoff": "square", "passthrough": "triangle"}
-"""Of a batch's arms, by the word before the slash; others are circles."""
+"""Shapes of a batch's arms, by the word before the slash; other marks are circles."""
 Point = tuple[float, float]
-"""Dollars per task and solve rate; or a place in the picture."""
+"""Dollars per task and solve rate, or a position in the plot."""
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One way to spend, with its intervals."""
+    """One mark: a cost and a solve rate with their intervals."""
 
     name: str
     usd: Estimate
     rate: Estimate
     shape: Shape = "circle"
     routed: bool = False
-    """True: drawn as an outline, in another colour."""
+    """True: draw an outline in another colour."""
     detail: str = ""
-    """More about it, shown where the pointer rests."""
+    """Tooltip."""
 
     @property
     def words(self) -> str:
@@ -51,7 +51,7 @@ class Mark:
 
 
 def cost_plot(title: str, marks: Sequence[Mark], mix: Sequence[Point] = (), chord: Sequence[Point] = ()) -> Html:
-    """Marks with names and intervals; dashed, what mixing at random reaches; dotted, a line to compare with."""
+    """Marks with names and intervals; a dashed line for random mixtures, a dotted line for a comparison."""
     frame = _Frame(
         ticks(0.0, max(0.01, *(mark.usd.high for mark in marks))),
         ticks(min(mark.rate.low for mark in marks), max(mark.rate.high for mark in marks)),
@@ -71,7 +71,7 @@ def cost_plot(title: str, marks: Sequence[Mark], mix: Sequence[Point] = (), chor
 def svg_file(
     title: str, key: str, marks: Sequence[Mark], mix: Sequence[Point] = (), chord: Sequence[Point] = ()
 ) -> str:
-    """The same as a file of its own, under its title and what the marks mean."""
+    """The plot as a file of its own, with a title and a legend."""
     head, size = 50, {"width": str(WIDTH), "height": str(HEIGHT)}
     words = [_text(14, 22, title, "name"), _text(14, 41, key, "tick")]
     inner = element("svg", cost_plot(title, marks, mix, chord), y=str(head), **size)
@@ -82,7 +82,7 @@ def svg_file(
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers that enclose both, about five steps apart."""
+    """Round numbers that enclose both values, about five steps apart."""
     span = max(high - low, 1e-6)
     power = 10.0 ** math.floor(math.log10(span / 4))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if span / (power * factor) <= 5)
@@ -92,7 +92,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class _Frame:
-    """From dollars and rates to places in the picture."""
+    """Maps dollars and rates to positions in the plot."""
 
     x_ticks: Sequence[float]
     y_ticks: Sequence[float]
@@ -117,7 +117,7 @@ class _Frame:
         return element("circle", told, cx=f"{x:.1f}", cy=f"{y:.1f}", r="6", class_=kind)
 
     def names(self, marks: Sequence[Mark], mix: Sequence[Point]) -> Iterator[Html]:
-        """Each beside its mark, clear of other marks and names; one that has no such place is left out."""
+        """Place each name beside its mark, clear of other marks and names; a name without room is left out."""
         places = {mark.name: self.at(mark.usd.value, mark.rate.value) for mark in marks}
         taken = [_around(place) for place in places.values()]
         lines = [[_around(*(self.at(*end) for end in ends), by=1)] for mark in marks for ends in _spans(mark)]
@@ -155,7 +155,7 @@ class _Frame:
 
 
 def _spans(mark: Mark) -> list[tuple[Point, Point]]:
-    """The ends of both intervals; one that is a point is none."""
+    """The ends of both intervals; empty for an interval that is a point."""
     usd, rate = mark.usd, mark.rate
     across = [((usd.low, rate.value), (usd.high, rate.value))] if usd.low < usd.high else []
     return [*across, ((usd.value, rate.low), (usd.value, rate.high))]
@@ -167,7 +167,7 @@ def _around(*points: Point, by: float = 8) -> Box:
 
 
 def _trouble(box: Box, place: Point, places: Collection[Point], lines: Sequence[Sequence[Box]]) -> float:
-    """How badly a name stands there: far from its mark, across a line, or nearer to another mark."""
+    """Penalty for a label's position: far from its mark, across a line, or nearer to another mark."""
     crossed = sum(any(_meet(box, part) for part in line) for line in lines)
     away = _gap(box, place)
     return away + 14 * crossed + 14 * any(_gap(box, other) < away for other in places)

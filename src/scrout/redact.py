@@ -1,7 +1,7 @@
-"""Cuts secrets out of text before it is stored.
+"""Removes secrets from text before it is stored.
 
-It knows the values of this process's own secret-looking environment variables, and common shapes of keys. A secret of
-another shape, split or encoded passes: this limits damage, it is not a reason to let a command see a secret.
+It knows the values of this process's secret-looking environment variables, and common formats of keys. It misses
+secrets in other formats, split or encoded. It limits damage; it is no reason to let a command see a secret.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from urllib.parse import unquote, urlsplit
 
 MARK = "[secret]"
 MIN_LENGTH = 8
-"""Shorter values are words like `true`, and cutting those out would ruin the text."""
+"""Shorter values are words like `true`; removing those would ruin the text."""
 
 _WITH_PASSWORD = re.compile(r"(\w{1,40}://)[^\s/@]{1,500}@")
-"""An address with a name or password in it."""
+"""A URL that contains a user name or password."""
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY)S?([_0-9]|$)", re.IGNORECASE)
 
 _ADDRESS_NAME = re.compile(r"(URL|URI|DSN)$", re.IGNORECASE)
-"""A variable that may hold an address with a password, such as a database's."""
+"""A variable that may hold a URL with a password, such as a database's."""
 
-# Every repetition is bounded or ends at a character that starts no other match: text is hostile, and must not make the
+# Every repetition is bounded or ends at a character that starts no other match, so that hostile text cannot make the
 # search slow. No possessive groups: Python 3.11.2, which Debian 12 has, gets them wrong.
 _SHAPES = re.compile(
     r"""
@@ -58,28 +58,28 @@ _STARTS = (
     *("sk-", "sk_", "rk_", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "hf_"),
     *("AKIA", "ASIA", "xox", "AIza", "earer ", "-----BEGIN"),
 )
-"""Parts of the shapes. Looking for these first takes a fraction of the time, and most texts have none."""
+"""Parts of the patterns. Searching for these first takes a fraction of the time, and most texts have none."""
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | None
 
 
 def redact(text: str, known: Iterable[str] = ()) -> str:
-    """The text with each secret replaced by `[secret]`; `known` are some that no rule here would find."""
+    """Replace each secret in a text by `[secret]`; `known` are secrets that no rule here would find."""
     return _cut(text, _literal_secrets(known))
 
 
 def redact_command(command: str) -> str:
-    """A command line without secrets, names and passwords in addresses included."""
+    """A command line without secrets, and without user names and passwords in URLs."""
     return redact(_WITH_PASSWORD.sub(rf"\1{MARK}@", command))
 
 
 def redact_json(text: str, known: Iterable[str] = ()) -> str:
-    """The same for every string of a JSON document, keys included, as `json.dumps` writes it; numbers stay."""
+    """Redact every string of a JSON document, keys included, as `json.dumps` writes it; numbers stay."""
     return json.dumps(_walk(json.loads(text), _literal_secrets(known)))
 
 
 def redact_dumped(text: str, known: Iterable[str] = ()) -> str:
-    """The same for what `json.dumps` has just written, without reading it where nothing in it could be a secret."""
+    """Redact the output of `json.dumps`; parses it only if it may contain a secret."""
     secrets = _literal_secrets(known)
     signs = (*_STARTS, *(json.dumps(secret)[1:-1] for secret in secrets))
     return json.dumps(_walk(json.loads(text), secrets)) if any(sign in text for sign in signs) else text
@@ -102,13 +102,14 @@ def _cut(text: str, secrets: list[str]) -> str:
 
 
 def _literal_secrets(known: Iterable[str]) -> list[str]:
-    """Longest first, so that a secret within another leaves no rest."""
+    """Longest first, so that a secret within another leaves no remainder."""
     values = {
         value.strip()
-        # Names first: this is asked for several times a turn, and few of them are telling.
+        # Check names first: this runs several times per turn, and few names look secret.
         for name in os.environ
         if _names_a_secret(name)
-        # GOOGLE_APPLICATION_CREDENTIALS and its like name a file; the path is no secret, and records are full of paths.
+        # Variables like GOOGLE_APPLICATION_CREDENTIALS name a file. A path is not a secret, and records are full of
+        # paths.
         and not os.path.exists(value := os.environ[name])  # noqa: PTH110
     }
     values = values.union(*(_of_address(os.environ[name]) for name in os.environ if _ADDRESS_NAME.search(name)))
@@ -117,7 +118,7 @@ def _literal_secrets(known: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _of_address(url: str) -> frozenset[str]:
-    """The name and password in an address, together and the password by itself."""
+    """The user name and password in a URL, together, and the password alone."""
     with suppress(ValueError):
         parts = urlsplit(url.strip())
         if parts.password:

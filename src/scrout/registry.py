@@ -1,7 +1,7 @@
 """Parts by name: fixer kinds, sandbox tiers, searchers, embedders.
 
 A part of scrout's own is one module in its registry's package, named like the part. Another package offers a part by an
-entry point. Nothing is imported until somebody asks for it by name.
+entry point. A part is imported when it is first requested by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scrout.base import ConfigError
 
 Part = TypeVar("Part")
 ATTRIBUTE = "PART"
-"""What a module of scrout's own calls its part."""
+"""The name of the part in a scrout module."""
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,18 @@ class Registry(Generic[Part]):
     """All parts of one sort."""
 
     sort: str
-    """As messages call it."""
+    """Name of the sort, for messages."""
     package: str
-    """Where scrout's own are."""
+    """Package with scrout's own parts."""
     group: str
-    """The entry points of other packages."""
+    """Entry point group of other packages."""
 
     def names(self) -> tuple[str, ...]:
-        """Every part that can be asked for, sorted."""
+        """The names of all parts, sorted."""
         return tuple(sorted({*self._own(), *(one.name for one in self._others())}))
 
     def get(self, name: str) -> Part:
-        """The part of that name; a ConfigError if there is none, or if its package cannot be imported."""
+        """The part with that name; raises a ConfigError if there is none or its package cannot be imported."""
         if name in self._own():
             return cast(Part, getattr(importlib.import_module(f"{self.package}.{name}"), ATTRIBUTE))
         for entry in self._others():
@@ -53,7 +53,7 @@ class Registry(Generic[Part]):
     def _load(self, entry: EntryPoint) -> Part:
         try:
             return cast(Part, entry.load())
-        except Exception as error:  # whatever another package's import raises, its user has to hear of
+        except Exception as error:  # The import may raise anything; the user has to see it.
             package = entry.dist.name if entry.dist else entry.value
             raise ConfigError(
                 f"the {self.sort} {entry.name!r} of the package {package} cannot be imported: {error!r}. "

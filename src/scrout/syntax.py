@@ -1,7 +1,7 @@
-"""Python's own parser, for one caller at a time.
+"""Python's own parser, behind a lock.
 
-CPython 3.11 counts the depth of the trees that it builds in one place for all threads. Two that parse at once can find
-it changed by the other, and raise a SystemError for a file that is in order.
+CPython 3.11 counts the depth of syntax trees in one variable for all threads. Two threads that parse at once can
+disturb each other's count and raise a SystemError for a valid file.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from threading import Lock
 _LINE_ENDS = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 """As Python counts lines: a form feed begins none."""
 ALONE = Lock()
-"""Held by whoever parses: also by readers of numpy's files, whose headers are Python literals."""
+"""Held while parsing. Readers of numpy files need it too, because their headers are Python literals."""
 
 
 def parse_python(source: str | bytes) -> ast.Module:
-    """As ast.parse, without warnings of what others wrote; safe in threads."""
+    """ast.parse without warnings, safe in threads."""
     with ALONE, _quiet():
         return ast.parse(source)
 
 
 def is_literal(text: str) -> bool:
-    """Whether a text is a value by itself: a number, a string, a list of such."""
+    """Whether a text is a literal: a number, a string, a list of such."""
     try:
         with ALONE, _quiet():
             ast.literal_eval(text)
@@ -53,7 +53,7 @@ class SourceText:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # What is filtered is one for all threads, too, so only who is alone may change it.
+    # Warning filters are global, so only the holder of the lock may change them.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -1,4 +1,4 @@
-"""What is to be fixed (Task), and the answer that only grading may see (Gold)."""
+"""A task to fix (Task), and its known answer, which only grading may see (Gold)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from scrout.base import FrozenModel, TaskError
 
 MAX_ISSUE_BYTES = 1_000_000
-"""More than any issue; beyond it somebody passed a log or a database by mistake."""
+"""No issue is larger; a larger file is a log or database passed by mistake."""
 
 MAX_TITLE_CHARS = 100
 
@@ -19,11 +19,11 @@ class Task(FrozenModel):
     id: str
     text: str
     repo: Path
-    """Absolute path of the repository's work tree, which is also where sandboxed commands see it."""
+    """Absolute path of the repository's work tree; sandboxed commands see it at the same path."""
     base_commit: str
-    """Full object id; a snapshot made by scrout when the uncommitted tree was asked for."""
+    """Full object id; a snapshot made by scrout if the uncommitted tree was requested."""
     dirty: bool = False
-    """True: base_commit stands for the work tree as it is, uncommitted changes included."""
+    """True: base_commit is a snapshot of the work tree, uncommitted changes included."""
 
 
 class Gold(FrozenModel):
@@ -31,17 +31,17 @@ class Gold(FrozenModel):
 
     patch: str
     test_patch: str = ""
-    """What brings the tests that judge; empty: they are in the repository already."""
+    """Patch that adds the tests that judge; empty: they are in the repository already."""
     files: tuple[str, ...] = ()
     fail_to_pass: tuple[str, ...] = ()
     """Tests that fail before the fix and pass after it, as their runner names them."""
     pass_to_pass: tuple[str, ...] = ()
     test_command: str = ""
-    """Runs the tests that judge; empty: found out from the project."""
+    """Command that runs these tests; empty: detected from the project."""
 
 
 def issue_text(raw: bytes, source: str) -> str:
-    """The issue as text, or a TaskError that says what is wrong with it."""
+    """Decode an issue; raises a TaskError if it is too large, binary, not UTF-8 or empty."""
     if len(raw) > MAX_ISSUE_BYTES:
         raise TaskError(
             f"the issue in {source} has {len(raw):,} bytes; at most {MAX_ISSUE_BYTES:,} are read. "
@@ -59,14 +59,14 @@ def issue_text(raw: bytes, source: str) -> str:
 
 
 def title_of(text: str) -> str:
-    """An issue's title: its first line that says something, without Markdown's marks."""
+    """An issue's title: its first line with text, without Markdown's marks."""
     first = next((title for line in text.splitlines() if (title := line.strip(" #\t"))), "")
     return first[:MAX_TITLE_CHARS].encode(errors="replace").decode()
 
 
 def task_id(repo: Path, base_commit: str, text: str) -> str:
-    """A short name that is the same for the same issue on the same commit."""
+    """A short id, the same for the same issue at the same commit."""
     digest = hashlib.sha256(f"{base_commit}\0{text}".encode()).hexdigest()
-    # A folder's name may be bytes that are no text; an id is text.
+    # A folder's name may not be valid UTF-8; an id must be.
     name = repo.name.encode(errors="replace").decode()
     return f"{name}-{digest[:10]}"

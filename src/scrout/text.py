@@ -1,4 +1,4 @@
-"""How amounts, shares, counts, durations and long texts are shown to people; one rule for the whole product."""
+"""Formats amounts, shares, counts, durations and long texts. All of scrout uses these."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def usd(
 
 
 def percent(share: Decimal | float | None, digits: int = 1, *, unknown: str = "unknown") -> str:
-    """A share of one: 59.8%. None and NaN are `unknown`."""
+    """A share as a percentage: 59.8%. None and NaN are `unknown`."""
     # `z`: a share that rounds to zero has no sign.
     return unknown if share is None or share != share else f"{share:z.{digits}%}"
 
 
-# Everything but newline and tab that a terminal would obey, and what reverses the direction of text.
+# Control characters except newline and tab, and characters that reverse the direction of text.
 _CONTROL = dict.fromkeys({*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
 
 
 def inert(text: str) -> str:
-    """Text without characters that a terminal would obey. Bytes of a name that is not UTF-8 become question marks."""
+    """Text without terminal control characters. Bytes of a name that is not UTF-8 become question marks."""
     return text.translate(_CONTROL).encode(errors="replace").decode()
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters, the last of them `…` if there were more."""
+    """At most `limit` characters; `…` marks a cut."""
     return text if len(text) <= limit else f"{text[: max(limit - 1, 0)]}…"
 
 
@@ -61,7 +61,7 @@ def excerpt(text: str, limit: int = 20_000) -> str:
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
-    """1 task, 2,000 tasks. `nouns` is for a plural that takes more than an s."""
+    """1 task, 2,000 tasks. `nouns` is for irregular plurals."""
     return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 
 

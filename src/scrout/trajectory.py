@@ -1,8 +1,10 @@
-"""What an attempt and its endpoint said to each other, one JSON document a line, in one form for every agent and API.
+"""The conversation between an attempt and its endpoint, one JSON document per line, in one format for every agent and
+API.
 
-A line is written before what it tells of goes on: a hold before its call is forwarded, the end of a call before the
-last of its answer leaves. So a file that breaks off still says all that was, or may have been, paid. Each request
-repeats the conversation before it; a line holds what is new in it and how much of the last request's stays.
+A line is written before the event takes effect: a reservation before its call is forwarded, the end of a call before
+the last of its answer is passed on. So a file that was cut off still shows everything that was, or may have been, paid.
+
+Each request repeats the conversation before it; a line holds only the new part, and how much of the last request stays.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ ApiName = Literal["chat", "responses", "messages", "embeddings"]
 FILE_NAME = "trajectory.jsonl"
 MAX_DEPTH = 60
 MAX_BYTES = 500_000_000
-"""Past this a line tells what was paid, and no longer what was said: refused requests are free, and may be many."""
+"""Beyond this size, lines record only payments: refused requests are free, and there may be many."""
 
 
 def _now() -> datetime:
@@ -36,14 +38,14 @@ def _now() -> datetime:
 
 
 def _text(value: object) -> object:
-    """Halves of a character that came in two parts are put together; one that is alone has no bytes in UTF-8."""
+    """Join halves of a surrogate pair that came in two parts; a lone half has no UTF-8 bytes and is replaced."""
     if not isinstance(value, str) or value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _json(value: JsonValue, depth: int = MAX_DEPTH) -> JsonValue:
-    """What came from outside, as far as it can be written and read again."""
+    """External data, limited to JSON that can be written and read back."""
     if isinstance(value, dict | list) and not depth:
         return "[nested too deeply]"
     if isinstance(value, dict):
@@ -60,7 +62,7 @@ Foreign = Annotated[JsonValue, BeforeValidator(_json)]
 
 
 class TrajectoryHeader(FrozenModel):
-    """Whose attempt it is, and on what terms."""
+    """The attempt, and its price and caps."""
 
     kind: Literal["header"] = "header"
     format: Literal[1] = 1
@@ -77,7 +79,7 @@ class TrajectoryHeader(FrozenModel):
 
 
 class ReservedCall(FrozenModel):
-    """A call is about to be forwarded."""
+    """A call is about to be forwarded, and its worst case is reserved."""
 
     kind: Literal["held"] = "held"
     call: int
@@ -85,55 +87,55 @@ class ReservedCall(FrozenModel):
     held_usd: Usd
     worst: Usage
     lowered: bool = False
-    """True: it gets less output than it asked for."""
+    """True: its output limit was lowered to fit."""
     at: datetime = Field(default_factory=_now)
 
 
 class ModelRequest(FrozenModel):
-    """What was asked, as far as the last request did not ask it already."""
+    """The part of a request that the last request did not have."""
 
     same: int = 0
-    """How many entries of the last request's conversation this one begins with."""
+    """How many entries of the last request's conversation this one starts with."""
     new: tuple[Foreign, ...] = ()
-    """The entries that follow them."""
+    """The entries after those."""
     rest: Annotated[dict[str, JsonValue], BeforeValidator(_json)] | None = None
     """Tools, limits and the like; None: as in the last request."""
     left_out: bool = False
-    """True: the trajectory is too long for what this and any later request asked."""
+    """True: the trajectory is too long to record this and later requests."""
 
 
 class ModelResponse(FrozenModel):
-    """What was said, whatever the API and whether or not in a stream."""
+    """A model's response, streamed or not, in one format for all APIs."""
 
     text: Text = ""
     reasoning: Text = ""
     calls: tuple[Annotated[dict[str, JsonValue], BeforeValidator(_json)], ...] = ()
-    """Tools that are called, each with id, name and arguments."""
+    """Tool calls, each with id, name and arguments."""
     finish: Text = ""
-    """Why it ended, in the API's word."""
+    """Why it ended, in the API's own word."""
     error: Text = ""
-    """Of an answer that was refused or broke off; empty: nothing went wrong."""
+    """The error of an answer that was refused or cut off; empty: none."""
 
 
 class BilledCall(FrozenModel):
-    """A call that was answered, or broke off and may have been billed."""
+    """A call that was answered, or was cut off and may have been billed."""
 
     kind: Literal["call"] = "call"
     call: int
     api: ApiName
     status: int | None
-    """None: there was no answer."""
+    """None: no answer."""
     asked: ModelRequest
     said: ModelResponse
     receipt: Receipt
     over_usd: Usd | None = None
-    """What it cost beyond what was held for it: the endpoint used more tokens than it was asked for. None: nothing."""
+    """Cost beyond the reservation, because the endpoint used more tokens than requested. None: none."""
     seconds: float
     at: datetime = Field(default_factory=_now)
 
 
 class RefusedCall(FrozenModel):
-    """A call that the endpoint refused: nothing was generated, nothing was billed."""
+    """A call that the endpoint refused; nothing was generated or billed."""
 
     kind: Literal["refused"] = "refused"
     call: int
@@ -146,11 +148,11 @@ class RefusedCall(FrozenModel):
 
 
 class TrajectoryEnd(FrozenModel):
-    """The meter was told to stop counting, or has stopped the attempt."""
+    """The meter was told to stop, or it stopped the attempt."""
 
     kind: Literal["end"] = "end"
     stop: str
-    """cap_calls or cap_usd; empty: the attempt ended by itself or was ended by others."""
+    """cap_calls or cap_usd; empty: no cap ended the attempt."""
     detail: str = ""
     at: datetime = Field(default_factory=_now)
 
@@ -160,16 +162,16 @@ _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind
 
 
 class Trajectory(LineFile):
-    """One that is being written."""
+    """A trajectory that is being written."""
 
     def __init__(self, path: Path, secrets: Iterable[str] = ()) -> None:
         super().__init__(path)
         self.secrets = tuple(secrets)
         self._asked: dict[int, str] = {}
-        """What calls under way asked, as their lines will say it."""
+        """Requests in progress, serialized for their lines."""
 
     def prepare(self, call: int, asked: ModelRequest) -> None:
-        """Have ready what a call's line will say was asked: it is long, and until the answer comes nobody waits."""
+        """Serialize a call's request ahead of time, while the answer is pending and no one waits."""
         self._asked[call] = self._redacted(asked.model_dump(mode="json"))
 
     def write(self, line: Line) -> None:
@@ -178,7 +180,7 @@ class Trajectory(LineFile):
                 self.prepare(line.call, line.asked)
             rest = self._redacted(line.model_dump(mode="json", exclude={"asked"}))
             text = f'{rest[:-1]}, "asked": {self._asked.pop(line.call)}}}'
-        else:  # nothing in it came from outside
+        else:  # nothing in it is external data
             text = json.dumps(line.model_dump(mode="json"))
         self.write_line(text)
 
@@ -187,7 +189,7 @@ class Trajectory(LineFile):
 
 
 def read(path: Path) -> Iterator[Line]:
-    """The lines of a trajectory, without those that broke off."""
+    """The lines of a trajectory, without those that were cut off."""
     with path.open("rb") as file:
         for raw in file:
             with contextlib.suppress(ValidationError):
@@ -195,7 +197,7 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def receipts(path: Path) -> tuple[Receipt, ...]:
-    """All that was paid, in order. A call whose end is not told may have been billed: it is booked at what was held."""
+    """All payments, in order. A call without a recorded end may have been billed, so its reservation is booked."""
     header: TrajectoryHeader | None = None
     held: dict[int, ReservedCall] = {}
     paid: dict[int, Receipt] = {}

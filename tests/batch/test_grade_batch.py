@@ -188,7 +188,7 @@ def test_a_run_id_stands_for_one_set_of_patches(tmp_path: Path) -> None:
         reserve(tmp_path, "first", {"": submitted(a="1", b="3")})
     reserve(tmp_path, "second", {"": submitted(b="3")})
     for name in ("", "../up", "a/b", "-x"):
-        with pytest.raises(TaskError, match="no name for files"):
+        with pytest.raises(TaskError, match="cannot be a file name"):
             reserve(tmp_path, name, {"": submitted(a="1")})
 
 

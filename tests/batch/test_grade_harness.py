@@ -135,7 +135,7 @@ def with_docker(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_docker_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SandboxError, match=r"there is none here. Install it, or grade with --harness own"):
+    with pytest.raises(SandboxError, match=r"which is not installed. Install it, or grade with --harness own"):
         require_docker()
 
 

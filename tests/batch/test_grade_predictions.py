@@ -50,12 +50,12 @@ def test_no_patch_is_an_empty_one(tmp_path: Path) -> None:
         ("", "holds no predictions"),
         ('{"instance_id": "a"}\n{"instance', r"p.jsonl:2: .*cut off"),
         ('{"model_patch": "x"}\n{}', r"p.jsonl:1: there is no instance_id"),
-        ('{"instance_id": "a", "model_patch": 3}\n{}', r"patch of a is no text"),
-        ('[{"instance_id": "a"}, {"instance_id": "a"}]', r"p.jsonl\[2\]: a has a prediction already"),
-        ("[1]", "it is no object"),
+        ('{"instance_id": "a", "model_patch": 3}\n{}', r"patch of a is not text"),
+        ('[{"instance_id": "a"}, {"instance_id": "a"}]', r"p.jsonl\[2\]: a already has a prediction"),
+        ("[1]", "it is not an object"),
         ('{"instance_id": "a", "model_patch": "\\ud800"}\n', "half a character"),
-        ("[" * 100_000, "no JSON"),
-        ("\0", "no JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("\0", "not JSON"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, words: str) -> None:

@@ -213,7 +213,7 @@ def test_neither_a_source_nor_its_wheels_run_on_the_host(
     package = open_package("tally==1.0", tmp_path / "tally", tier, lambda words: None)
     assert list((package.repo / ".venv").glob("lib/*/site-packages/other.pth"))
     assert not mark.exists()
-    with pytest.raises(TaskError, match="no name on an index"):
+    with pytest.raises(TaskError, match="not a package name"):
         list(_requirements_of(tmp_path / "local", "."))
 
 

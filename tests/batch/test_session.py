@@ -224,7 +224,7 @@ def test_a_folder_of_another_making_is_refused(scene: Scene, tier: Tier, tmp_pat
         open_session(read_tasks(scene.tasks), out, scene.settings, arms=("solo",), fixers=("repair",)).__enter__()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()
-    with pytest.raises(TaskError, match="no batch"):
+    with pytest.raises(TaskError, match="not a batch"):
         open_session(tasks, tmp_path / "full", scene.settings).__enter__()
     (tmp_path / "file").touch()
     with pytest.raises(TaskError, match="may write to"):
@@ -233,7 +233,7 @@ def test_a_folder_of_another_making_is_refused(scene: Scene, tier: Tier, tmp_pat
 
 def test_a_total_that_cannot_hold_is_refused(scene: Scene, tier: Tier) -> None:
     loose = scene.settings.model_copy(update={"fix": scene.settings.fix.model_copy(update={"caps": "paper"})})
-    with pytest.raises(ConfigError, match="cannot hold"):
+    with pytest.raises(ConfigError, match="cannot limit the batch"):
         open_session(read_tasks(scene.tasks), scene.folder / "out", loose, cap_usd=Decimal(1)).__enter__()
     with pytest.raises(ConfigError, match="nobody"):
         open_session(read_tasks(scene.tasks), scene.folder / "out", scene.settings, fixers=("nobody",)).__enter__()

@@ -136,7 +136,7 @@ def test_problems_name_line_and_id_and_the_rest_goes_on(tmp_path: Path) -> None:
         (2, "base_commit is 'main'"),
         (3, "tasks.jsonl:1"),
         (4, "neither an `id`"),
-        (5, "no JSON object"),
+        (5, "not a JSON object"),
         (6, "'surprise'"),
         (7, "gold.patch"),
         (8, "FAIL_TO_PASS"),

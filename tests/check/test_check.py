@@ -382,7 +382,7 @@ class Failing:
 
     async def run(self, command: Command) -> Completed:
         if any(self._word in word for word in command.argv):
-            raise SandboxError("the sandbox ended before its command began")
+            raise SandboxError("the sandbox ended before its command started")
         return await self._tier.run(command)
 
 

@@ -30,7 +30,7 @@ def refused(ended: Ended, *words: str) -> None:
     ("kind", "words"),
     [
         ("plain", ("is not a git repository", "git init")),
-        ("unborn", ("no commits yet", "Commit once")),
+        ("unborn", ("no commits yet", "Make a first commit")),
         ("missing", ("is not a folder", "--repo")),
         ("file", ("is not a folder", "--repo")),
         ("bare", ("bare",)),

@@ -160,10 +160,10 @@ def test_what_cannot_be_calibrated_says_why(cli: Cli, tmp_path: Path) -> None:
         more = [line.replace("project0-", f"project0-{at}") for at in range(1, 5) for line in lines[1:]]
         repeat.write_text("\n".join([*lines, *more]))
     for args, words in (
-        (("--outcomes", tmp_path / "nowhere"), "is no folder"),
+        (("--outcomes", tmp_path / "nowhere"), "is not a folder"),
         (("--outcomes", folder, "--arm", "solo"), "--arm handoff"),
         (("--outcomes", folder, "--plot", tmp_path / "picture.png"), ".svg"),
-        (("--outcomes", folder, "--plot", tmp_path / "no" / "picture.svg"), "Make it first"),
+        (("--outcomes", folder, "--plot", tmp_path / "no" / "picture.svg"), "Create it first"),
         (("--outcomes", one), "another repository"),
     ):
         run = cli("calibrate", *args, *WITHOUT_MODEL)

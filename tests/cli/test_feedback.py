@@ -100,7 +100,7 @@ def test_what_cannot_be_judged_is_refused(cli: Cli, shop_repo: Path, issue: Path
     failed = cli("fix", "--repo", shop_repo, "--issue", issue, "--config", config, "--json", env={"TOY_KEY": ""})
     assert failed.json()["outcome"] == "infrastructure"
     run = str(failed.json()["id"])
-    refused(cli("feedback", run, "wrong", "--config", config), run, "not the fixer's failure", "scrout fix")
+    refused(cli("feedback", run, "wrong", "--config", config), run, "says nothing about the fixer", "scrout fix")
     assert not (tmp_path / "resumes" / FILE).exists()
 
 

@@ -142,7 +142,7 @@ def test_a_fixer_of_the_pool_goes_by_its_own_resume_and_others_borrow(cli: Cli, 
 def test_a_named_resume_that_is_not_there_serves_nobody_and_is_told(cli: Cli, tmp_path: Path, issue: Path) -> None:
     write_trusted(cli.cwd, POOL.replace('effort = "high"', 'effort = "high"\nresume = "mini/kimi-k2"'))
     assert cli("fixers", "add", "agent/kimi-k2", "--outcomes", outcomes(tmp_path), *HASHED).code == 0
-    words = "fixer 'kimi' goes by the résumé mini/kimi-k2, which is not there."
+    words = "fixer 'kimi' uses the résumé mini/kimi-k2, which does not exist."
     table = cli("fixers", "list", *HASHED)
     assert table.code == 0 and words in " ".join(table.err.split()), table.err
     assert "unknown probability: repair\n" in table.err
@@ -207,8 +207,8 @@ def test_nonsense_is_refused_and_leaves_nothing(
     ("name", "file", "words"),
     [
         ("kimi", "", ("no fixer is called 'kimi'", "the pool has repair", "agent/model")),
-        ("a/m@high@low", "", ("'a/m@high@low' names no fixer", "agent/model@effort")),
-        ("A b/m", "", ("names no fixer",)),
+        ("a/m@high@low", "", ("'a/m@high@low' is not a fixer", "agent/model@effort")),
+        ("A b/m", "", ("is not a fixer",)),
         ("a/m", "missing.csv", ("missing.csv", "No such file", ".csv or .jsonl")),
         ("a/m", ".", ("Is a directory",)),
     ],
@@ -259,7 +259,7 @@ def test_public_resumes_are_listed_and_stay(cli: Cli) -> None:
     key = str(next(iter(public)))
     rows = json.loads(cli("fixers", "list", "--json").out)
     assert {row["key"] for row in rows if row["public"]} == set(map(str, public))
-    refused(cli("fixers", "remove", key), key, "comes with scrout", "scrout fixers add")
+    refused(cli("fixers", "remove", key), key, "that come with scrout", "scrout fixers add")
     assert cli("fixers", "show", key, "--json", *HASHED).json()["public"] is True
 
 

@@ -137,7 +137,7 @@ def test_what_is_refused(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     refused(cli, tmp_path, "--tasks", tasks, words="holds no batch")
     bare = tmp_path / "bare.jsonl"
     bare.write_text('{"id": "a", "text": "t", "repo": "/r", "base_commit": "' + "0" * 40 + '"}\n')
-    refused(cli, file, "--tasks", bare, words="nothing can judge a patch")
+    refused(cli, file, "--tasks", bare, words="no patch can be graded")
     official = cli("batch", "grade", file, "--tasks", tasks, "--harness", "official", env={"PATH": str(tmp_path)})
     assert official.code == 2 and "--harness own" in official.err and "Docker" in official.err
 

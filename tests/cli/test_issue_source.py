@@ -114,7 +114,7 @@ def test_what_cannot_be_found_is_told(cli: Cli, shop_repo: Path, forge: Forge) -
     for source, said in {
         "8": "has no remote named origin",
         "https://github.com/ada/shop/issues/9": "issue 9 of ada/shop at github.com cannot be read (status 404)",
-        "https://github.com/ada/shop/pull/9": "is no address of an issue",
+        "https://github.com/ada/shop/pull/9": "is not the address of an issue",
         "issue-that-is-not-here.md": "No such file",
     }.items():
         ended = cli("scout", "--repo", shop_repo, "--issue", source)

@@ -226,9 +226,9 @@ def test_rows_that_cannot_be_run_stop_no_others(scene: Scene) -> None:
     assert done.code == 1
     for words in (
         r"warning: tasks.jsonl:3 \(task-0\): the id was seen before, in tasks.jsonl:1",
-        r"warning: tasks.jsonl:4 \(no id\): it is no JSON object",
+        r"warning: tasks.jsonl:4 \(no id\): it is not a JSON object",
         r"warning: tasks.jsonl:5 \(task-9\): .*base_commit",
-        r"warning: tasks.jsonl:6 \(no id\): the line is no JSON .*Was it cut off",
+        r"warning: tasks.jsonl:6 \(no id\): the line is not JSON .*may be cut off",
         rf"task-1  solo/repair  failed  .*tasks.jsonl:2, task-1: commit {'f' * 40} is not in",
         r"3 of 3 done: 1 failed, 2 not_solved",
         r"not run: task-1 solo/repair: tasks.jsonl:2",
@@ -273,15 +273,15 @@ def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
             (*tasks, "--out", str(tmp_path / "file" / "out"), *config),
             ("file/out", "Name a folder that you may write to"),
         ),
-        ((*tasks, "--out", str(tmp_path / "full"), *config), ("full", "no batch", "Name an empty or a new folder")),
+        ((*tasks, "--out", str(tmp_path / "full"), *config), ("full", "not a batch", "Name an empty or a new folder")),
         ((*tasks, *out, "--fixers", "nobody"), ("nobody", "toy", "repair")),
         ((*tasks, *out, "--arms", "solo,duet"), ("solo,duet", "passthrough")),
-        ((*tasks, *out, "--arms", ""), ("name some of solo",)),
+        ((*tasks, *out, "--arms", ""), ("name one or more of solo",)),
         ((*tasks, *out, "--jobs", "0"), ("--jobs",)),
-        ((*tasks, *out, "--cap-usd", "1", "-c", "fix.caps=paper"), ("cannot hold", "leave out --cap-usd")),
+        ((*tasks, *out, "--cap-usd", "1", "-c", "fix.caps=paper"), ("cannot limit the batch", "leave out --cap-usd")),
         (("batch", "run", str(tmp_path / "none.jsonl"), *out), ("none.jsonl", "Check the path")),
         (("batch", "run", str(tmp_path / "empty.jsonl"), *out), ("empty.jsonl", "holds no tasks")),
-        (("batch", "run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a task", "no JSON")),
+        (("batch", "run", str(tmp_path / "broken.jsonl"), *out), ("none of the 1 rows is a valid task", "not JSON")),
         (("batch", "run", str(tmp_path / "full"), *out), ("folder of issues", "--repo")),
     ):
         refused(ended(scene, *args), *words)
@@ -311,6 +311,6 @@ def test_one_process_drives_a_batch(scene: Scene) -> None:
     scene.model.go.clear()
     with scene.cli.started(*scene.args()) as process:
         assert scene.model.asked.wait(PATIENCE_S)
-        refused(ended(scene, *scene.args()), "another process works in", str(scene.out))
+        refused(ended(scene, *scene.args()), "another process is using", str(scene.out))
         os.kill(process.pid, signal.SIGTERM)
         process.communicate(timeout=PATIENCE_S)

@@ -39,7 +39,7 @@ def test_json_stays_alone_on_standard_output(cli: Cli, shop_repo: Path, issue: P
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("-", "Name a file"), ("folder", "cannot be written"), ("no/such.html", "Make it first")]
+    ("name", "said"), [("-", "Name a file"), ("folder", "cannot be written"), ("no/such.html", "Create it first")]
 )
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(
     cli: Cli, shop_repo: Path, issue: Path, name: str, said: str
@@ -89,7 +89,7 @@ def test_a_subtree_that_the_commit_lacks_is_refused(
     (repo / "new").mkdir()
     (repo / "new" / "a.py").write_text("")
     ended = cli("scout", "--repo", repo, "--issue", issue, "--subtree", named)
-    assert ended.code == 2 and f"'{named}' is no folder of commit" in ended.err.replace("\n", " ")
+    assert ended.code == 2 and f"'{named}' is not a folder in commit" in ended.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_fix_and_gate_refuse_it_too(cli: Cli, make_repo: Callable[..., Path], is
     claim.write_text("<files>\napi/cart.py\n</files>\nSTOP\n")
     for command in (["fix", "--issue", issue], ["gate", "--handoff", claim]):
         ended = cli(*command, "--repo", repo, "-c", "scout.subtree=apis")
-        assert ended.code == 2 and "'apis' is no folder of commit" in ended.err.replace("\n", " "), command
+        assert ended.code == 2 and "'apis' is not a folder in commit" in ended.err.replace("\n", " "), command
         assert not ended.out
 
 
@@ -179,7 +179,7 @@ def test_a_trace_with_a_flipped_byte_is_refused(cli: Cli, shop_repo: Path, issue
 @pytest.mark.parametrize("words", [("--searcher", "model"), ("--subtree", "shop")])
 def test_a_replay_leaves_nothing_to_choose(cli: Cli, tmp_path: Path, words: tuple[str, str]) -> None:
     ended = cli("scout", "--replay", tmp_path / "trace.jsonl", *words)
-    assert ended.code == 2 and f"so {words[0]} cannot be chosen" in " ".join(ended.err.split()), ended.err
+    assert ended.code == 2 and f"so {words[0]} cannot be changed" in " ".join(ended.err.split()), ended.err
 
 
 def test_what_a_model_needs_is_said_before_the_work(cli: Cli, shop_repo: Path, issue: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         (("--data", ".", "--batch", "b"), "not with the paper's files"),
         (("--data", "."), "is not there"),
         (("--ledger", "nowhere.db"), "there is no such file"),
-        (("--data", ".", "--html", "no/such/page.html"), "is no folder"),
+        (("--data", ".", "--html", "no/such/page.html"), "is not a folder"),
     ],
 )
 def test_what_cannot_be_studied_is_said(cli: Cli, arguments: tuple[str, ...], words: str) -> None:

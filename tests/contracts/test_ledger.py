@@ -216,9 +216,9 @@ async def test_a_run_belongs_to_one_worker_at_a_time(place: Path | str) -> None:
             await run.step("fix", fail, TASK)
         taken = begin(yours)
         assert taken.id == run.id
-        with pytest.raises(LedgerError, match="went on elsewhere"):
+        with pytest.raises(LedgerError, match="is being continued by another process"):
             await run.step("fix", gives(attempt()), TASK)
-        with pytest.raises(LedgerError, match="went on elsewhere"):
+        with pytest.raises(LedgerError, match="is being continued by another process"):
             run.close()
         taken.close()
         assert begin(mine).id not in {run.id, other.id, third.id}
@@ -515,7 +515,7 @@ async def test_a_run_that_somebody_else_took_up_while_the_connection_was_lost_is
         run = begin(ledger)
         terminate(address)
         assert begin(other).id == run.id
-        with pytest.raises(LedgerError, match="went on elsewhere"):
+        with pytest.raises(LedgerError, match="is being continued by another process"):
             await run.step("fix", gives(attempt()), TASK)
 
 

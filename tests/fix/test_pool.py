@@ -81,5 +81,5 @@ def test_a_name_in_both_is_said(tmp_path: Path) -> None:
     (tmp_path / "litellm.yaml").write_text(LIST)
     file = tmp_path / "scrout.toml"
     file.write_text('[fix]\nmodel_list = "litellm.yaml"\n[[fixers]]\nname = "cheap"\nkind = "repair"\n')
-    with pytest.raises(ConfigError, match=r"both have a fixer 'cheap'. Rename"):
+    with pytest.raises(ConfigError, match=r"both define a fixer 'cheap'. Rename"):
         completed(load(file))

@@ -45,13 +45,13 @@ def test_a_payload_that_claims_another_sender_is_not_believed(gitlab: Server) ->
     gitlab.label_events = [label_event(142, 666, "add")]
     refused(judged(gitlab), "may not push")
     gitlab.label_events = []
-    refused(judged(gitlab), "nobody knows who added it")
+    refused(judged(gitlab), "the forge does not say who added it")
     gitlab.label_events = [label_event(1, 1, "add"), label_event(2, 1, "remove")]
     refused(judged(gitlab), "not on the issue any more")
     gitlab.label_events = [label_event(1, 1, "add"), label_event(3, 666, "add"), label_event(2, 1, "remove")]
     refused(judged(gitlab), "may not push")
     gitlab.label_events = [label_event(1, 1, "add", "other")]
-    refused(judged(gitlab), "nobody knows")
+    refused(judged(gitlab), "does not say who")
 
 
 def test_a_payload_with_another_text_is_not_believed(gitlab: Server) -> None:

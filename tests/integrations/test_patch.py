@@ -232,7 +232,7 @@ def test_what_nobody_can_read_is_kept_out(remote: Remote, place: CiEnvironment, 
     made = subprocess.run(["git", "diff", "--cached", "--binary"], cwd=larder, capture_output=True, check=True)
     binary = made.stdout.decode()
     assert "GIT binary patch" in binary
-    held(remote, place, binary, "nobody can read")
+    held(remote, place, binary, "changes binary files")
     held(remote, place, new_file("a.py", "ok = '\u202e'\n"), "turn the direction")
     held(remote, place, new_file("a\u202eb.py"), "not what they look like")
     held(remote, place, new_file("NUL:x.py"), "not what they look like")

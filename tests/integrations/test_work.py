@@ -61,7 +61,7 @@ def test_scout_and_fixer_together_stay_within_the_cap() -> None:
     assert (both.scout.model.cap_usd, both.fix.cap_usd, both.fix.caps) == (Decimal("0.30"), Decimal("0.70"), "hard")
     low = capped(settings(fixers=[MODEL], fix={"cap_usd": "0.10", "caps": "paper"}), "fix", Decimal(1))
     assert (low.fix.cap_usd, low.fix.caps) == (Decimal("0.10"), "hard")
-    with pytest.raises(ConfigError, match="take it all"):
+    with pytest.raises(ConfigError, match="use all of it"):
         capped(settings(fixers=[MODEL], scout=SEARCHER), "fix", Decimal("0.20"))
     assert capped(settings(scout=SEARCHER), "scout", Decimal("0.20")).scout.model.cap_usd == Decimal("0.20")
 

@@ -202,9 +202,9 @@ async def test_a_run_that_is_being_worked_on_is_left_to_its_worker(path: Path) -
             await run.step("fix", raises(ModelError("down")), TASK)
         taken = begin(yours)
         assert taken.id == run.id
-        with pytest.raises(LedgerError, match="went on elsewhere"):
+        with pytest.raises(LedgerError, match="is being continued by another process"):
             await run.step("fix", gives(attempt()), TASK)
-        with pytest.raises(LedgerError, match="went on elsewhere"):
+        with pytest.raises(LedgerError, match="is being continued by another process"):
             run.close()
 
 
@@ -662,6 +662,6 @@ async def test_a_run_of_a_ledger_from_elsewhere_names_no_file(path: Path, tmp_pa
             books.execute(f"UPDATE {table} SET {key} = ?", (str(victim),))
     with Ledger(path) as ledger:
         for work in (lambda: ledger.recover(lambda place: ()), lambda: begin(ledger)):
-            with pytest.raises(LedgerError, match="which scrout did not begin"):
+            with pytest.raises(LedgerError, match="which scrout did not start"):
                 work()
     assert not victim.exists()

@@ -154,7 +154,7 @@ def test_a_typical_file(tmp_path: Path) -> None:
     )
     assert [left.name for left in left_out] == ["claude-on-bedrock", "gpt-4o"]
     assert "'bedrock/anthropic.claude-3-sonnet' names no provider" in left_out[0].reason
-    assert "an entry of this name comes before it" in left_out[1].reason
+    assert "an earlier entry has the same name" in left_out[1].reason
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ model_list:
         ({"model": "vertex_ai/gemini-pro"}, "'vertex_ai/gemini-pro' names no provider"),
         ({"model": "sagemaker/x"}, "'sagemaker/x' names no provider"),
         ({"model": "mystery"}, "'mystery' names no provider"),
-        ({"model": "openai/*"}, "names no single model"),
-        ({"model": "openai/"}, "names no single model"),
+        ({"model": "openai/*"}, "does not name one model"),
+        ({"model": "openai/"}, "does not name one model"),
         ({"model": "hosted_vllm/x"}, "hosted_vllm needs an api_base"),
         ({"model": "azure/x"}, "azure needs an api_base"),
         ({"model": "openai/responses/gpt-5"}, "responses API"),
@@ -302,7 +302,10 @@ def test_what_no_fixer_can_use_is_left_out_with_a_reason(tmp_path: Path, params:
 
 def test_a_model_that_does_not_chat_is_left_out(tmp_path: Path) -> None:
     text = "model_list: [{model_name: e, litellm_params: {model: openai/e}, model_info: {mode: embedding}}]"
-    assert read(written(tmp_path, text)) == ((), (LeftOut("e", "its mode is 'embedding', and a fixer chats"),))
+    assert read(written(tmp_path, text)) == (
+        (),
+        (LeftOut("e", "its mode is 'embedding', and a fixer needs a chat model"),),
+    )
 
 
 def test_an_entry_that_was_left_out_does_not_stand_for_its_name(tmp_path: Path) -> None:
@@ -330,38 +333,38 @@ def test_names_become_names_of_fixers_and_differ(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no `model_list:`"),
-        ("[]", "no `model_list:`"),
-        ("model_list: []", "no `model_list:`"),
-        ("model_list: {a: b}", "no `model_list:`"),
+        ("", "no entries under `model_list:`"),
+        ("[]", "no entries under `model_list:`"),
+        ("model_list: []", "no entries under `model_list:`"),
+        ("model_list: {a: b}", "no entries under `model_list:`"),
         ("model_list: [a]", "entry 1 of model_list is not a mapping"),
         ("model_list: [{litellm_params: {model: openai/x}}]", "has no model_name"),
-        ("model_list: [{model_name: [a], litellm_params: {}}]", "`model_name` is not one value"),
+        ("model_list: [{model_name: [a], litellm_params: {}}]", "`model_name` must be a single value"),
         ("model_list: [{model_name: m}]", "has no `litellm_params.model`"),
         ("model_list: [{model_name: m, litellm_params: x}]", "`litellm_params` is not a mapping"),
         ("model_list: [", "is not valid YAML at line 1"),
         ("a: 1\n\tb: 2", "is not valid YAML at line 2"),
         ("a: *b", "is not valid YAML"),
         ("&a [*a]", "is not valid YAML"),
-        ("[" * 50_000, "is not YAML that can be read"),
+        ("[" * 50_000, "cannot be read as YAML"),
         (b"\xff\xfe\x00", "is not a text file"),
         (b"a: \x00", "is not valid YAML"),
-        ('"\\UFFFFFFFF"', "is not YAML that can be read"),
+        ('"\\UFFFFFFFF"', "cannot be read as YAML"),
         ("#" * (MAX_BYTES + 1), "has over 256,000 bytes"),
         ("model_list:\n" + "- {}\n" * (MAX_ENTRIES + 1), f"lists {MAX_ENTRIES + 1} models"),
         (entry(model="openai/x y"), "has blanks"),
-        (entry(model="openai/x", api_base="ftp://host"), "is no http or https address"),
-        (entry(model="openai/x", api_base="localhost:8000"), "is no http or https address"),
-        (entry(model="openai/x", api_base="http://[::1"), "is no http or https address"),
-        (entry(model="openai/x", api_base="http://host:99999"), "is no http or https address"),
-        (entry(model="openai/x", input_cost_per_token="1e-6"), "Give both or none"),
-        (entry(model="openai/x", input_cost_per_token="2.5"), "`input_cost_per_token` is not what a token costs"),
-        (entry(model="openai/x", input_cost_per_token="-1e-6"), "`input_cost_per_token` is not what a token costs"),
-        (entry(model="openai/x", input_cost_per_token=".nan"), "`input_cost_per_token` is not what a token costs"),
-        (entry(model="openai/x", output_cost_per_token="free"), "`output_cost_per_token` is not what a token costs"),
-        (entry(model="openai/x", max_tokens="many"), "`max_tokens` is no number of tokens"),
-        (entry(model="openai/x", max_tokens="0"), "`max_tokens` is no number of tokens"),
-        (entry(model="openai/x", reasoning_effort="Very High"), "`reasoning_effort` is no single word"),
+        (entry(model="openai/x", api_base="ftp://host"), "is not an http or https address"),
+        (entry(model="openai/x", api_base="localhost:8000"), "is not an http or https address"),
+        (entry(model="openai/x", api_base="http://[::1"), "is not an http or https address"),
+        (entry(model="openai/x", api_base="http://host:99999"), "is not an http or https address"),
+        (entry(model="openai/x", input_cost_per_token="1e-6"), "Give both or neither"),
+        (entry(model="openai/x", input_cost_per_token="2.5"), "`input_cost_per_token` is not a price per token"),
+        (entry(model="openai/x", input_cost_per_token="-1e-6"), "`input_cost_per_token` is not a price per token"),
+        (entry(model="openai/x", input_cost_per_token=".nan"), "`input_cost_per_token` is not a price per token"),
+        (entry(model="openai/x", output_cost_per_token="free"), "`output_cost_per_token` is not a price per token"),
+        (entry(model="openai/x", max_tokens="many"), "`max_tokens` is not a number of tokens"),
+        (entry(model="openai/x", max_tokens="0"), "`max_tokens` is not a number of tokens"),
+        (entry(model="openai/x", reasoning_effort="Very High"), "`reasoning_effort` is not a single word"),
     ],
 )
 def test_a_file_that_is_wrong_is_an_error_that_names_the_place(tmp_path: Path, text: str | bytes, said: str) -> None:
@@ -391,7 +394,7 @@ def test_merges_that_unfold_are_refused(tmp_path: Path, sources: int) -> None:
         merged = ", ".join([f"*a{level - 1}"] * sources)
         lines.append(f"a{level}: &a{level} {{'<<': [{merged}]}}")
     lines.append("model_list: [{model_name: m, litellm_params: *a59}]")
-    assert "merges too much" in refused(tmp_path, "\n".join(lines))
+    assert "merges too many keys" in refused(tmp_path, "\n".join(lines))
 
 
 def test_many_keys_are_refused(tmp_path: Path) -> None:
@@ -406,7 +409,7 @@ def test_lists_that_unfold_cost_nothing(tmp_path: Path) -> None:
     lines += [f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]" for level in range(1, 60)]
     lines.append("model_list: [{model_name: *a59}]")
     # Written out, the value would have 2 to the 60th items; an error that showed it would never end.
-    assert "`model_name` is not one value" in refused(tmp_path, "\n".join(lines))
+    assert "`model_name` must be a single value" in refused(tmp_path, "\n".join(lines))
 
 
 WORDS = st.sampled_from(

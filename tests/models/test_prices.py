@@ -285,7 +285,7 @@ def test_the_file_in_the_configuration_folder_is_read(tmp_path: Path, monkeypatc
         ("[models.x]\ninput = nan\noutput = 1\n", '`models."x".input`'),
         ("[models.x]\ninput = inf\noutput = 1\n", '`models."x".input`'),
         ("[models.x]\ninput = 1\noutput = 1e30\n", "check the decimal point"),
-        ("[models.x]\ninput = 0.00000125\noutput = 0.00001\n", "looks like dollars a token"),
+        ("[models.x]\ninput = 0.00000125\noutput = 0.00001\n", "looks like dollars per token"),
         ('[models.x]\ninput = 1\noutput = 1\ndate = "yesterday"\n', "year-month-day"),
         ("models = 3\n", "`models`"),
         ("[models.x\n", "is not valid TOML"),

@@ -139,7 +139,7 @@ def test_lessons_that_cannot_be_learned_from_are_refused() -> None:
     lessons, _ = world(n=24)
     with pytest.raises(RouteError, match=r"24 tasks with features, and .* another number"):
         replace(lessons, rate=lessons.rate[:-1])
-    with pytest.raises(RouteError, match="no share from 0 to 1"):
+    with pytest.raises(RouteError, match="not a share from 0 to 1"):
         replace(lessons, rate=np.full(24, np.nan))
     with pytest.raises(RouteError, match="Name each feature"):
         DifficultyHead(SPACES, NAMES[:3]).fit(lessons)
@@ -148,7 +148,7 @@ def test_lessons_that_cannot_be_learned_from_are_refused() -> None:
     for bad in (math.nan, math.inf):
         features = lessons.features.copy()
         features[3, 1] = bad
-        with pytest.raises(RouteError, match="numbers that are none"):
+        with pytest.raises(RouteError, match="values that are not numbers"):
             replace(lessons, features=features)
 
 
@@ -273,7 +273,7 @@ def test_a_far_number_counts_as_four_deviations() -> None:
 def test_hostile_vectors_give_a_probability_or_an_error_of_ours(vector: list[float], resolved: list[bool]) -> None:
     head = fitted()
     if not all(map(math.isfinite, vector)):
-        with pytest.raises(RouteError, match="numbers that are none"):
+        with pytest.raises(RouteError, match="values that are not numbers"):
             head.judge(vector)
         return
     judged = head.judge(vector)

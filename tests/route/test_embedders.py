@@ -333,7 +333,7 @@ def test_the_real_model_knows_meaning(minilm_weights: None) -> None:
 
 def test_a_model_file_that_is_none_is_told(tmp_path: Path) -> None:
     for path in ("", str(tmp_path / "absent.gguf")):
-        with pytest.raises(RouteError, match="is no file"):
+        with pytest.raises(RouteError, match="is not a file"):
             open_embedder(EmbedderSettings(kind="gguf", path=path))
 
 

@@ -163,7 +163,7 @@ def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
     with pytest.raises(RouteError, match="'bert' model, not 'qwen3'"):
         _ = Qwen3Embedder(folder).size
     (folder / "config.json").write_text("{}")
-    with pytest.raises(RouteError, match="no model's configuration"):
+    with pytest.raises(RouteError, match="not a model's configuration"):
         _ = Qwen3Embedder(folder).size
 
 

@@ -166,10 +166,10 @@ def test_verdicts(tmp_path: Path, verdict: Verdict, resolved: bool) -> None:
 @pytest.mark.parametrize(
     ("judged", "verdict", "words"),
     [
-        (run(tried=False, outcome="interrupted"), "merged", "no fixer has tried in run .* \\(interrupted\\)"),
-        (run(stop="endpoint"), "wrong", "the endpoint of toy failed, which is not the fixer's failure"),
-        (run(patch=""), "merged", "ended without a patch, so none was merged. Say `wrong`"),
-        (run(patch=""), "reverted", "so none was reverted"),
+        (run(tried=False, outcome="interrupted"), "merged", "no fixer made an attempt in run .* \\(interrupted\\)"),
+        (run(stop="endpoint"), "wrong", "the endpoint of toy failed, which says nothing about the fixer"),
+        (run(patch=""), "merged", "ended without a patch, so there is no patch to call merged. Use `wrong`"),
+        (run(patch=""), "reverted", "so there is no patch to call reverted"),
         (run(fixer="gone"), "merged", "was tried by 'gone', which is not in the pool.*--config"),
         (run(model="toy-0"), "merged", "toy was toy-0 in run .* and is toy-1 now.*--config"),
     ],

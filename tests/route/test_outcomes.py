@@ -151,7 +151,7 @@ def test_what_spreadsheets_and_tables_write(tmp_path: Path) -> None:
 
 def test_a_comma_in_an_unquoted_text_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "o.csv", "instance_id,resolved,text\na,1,fine\nb,1,oh, no\n")
-    with pytest.raises(RouteError, match="row 2: more fields than the heading has"):
+    with pytest.raises(RouteError, match="row 2: more fields than the header has"):
         read_outcomes(path, {})
 
 

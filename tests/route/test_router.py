@@ -312,9 +312,7 @@ def test_a_named_resume_counts_instead_of_its_own(folder: Path, none: Path) -> N
 
 def test_a_named_resume_that_is_not_there_is_refused(folder: Path, none: Path) -> None:
     wrong = agent("kimi", "kimi-k2.5", resume="mini/kimi@high")
-    with pytest.raises(
-        RouteError, match=r"'kimi' goes by the résumé mini/kimi@high, .* Known are: agent/kimi-k2\.5, a"
-    ):
+    with pytest.raises(RouteError, match=r"'kimi' uses the résumé mini/kimi@high, .* These exist: agent/kimi-k2\.5, a"):
         Router(pool(wrong, OPUS), folder, EMBEDDER, none).route(EASY, SURE)
 
 

@@ -68,9 +68,9 @@ def test_the_same_tasks_give_the_same_file(tmp_path: Path) -> None:
 
 def test_vectors_that_do_not_belong_are_refused(tmp_path: Path) -> None:
     remember(tmp_path, SPACE, {"a": (1.0, 0.0)}, {})
-    with pytest.raises(RouteError, match=r"vectors of \[2, 3\] numbers in one space text/two/numbers"):
+    with pytest.raises(RouteError, match=r"text/two/numbers has vectors of different sizes: \[2, 3\]"):
         remember(tmp_path, SPACE, {"b": (1.0, 0.0, 0.0)}, {})
-    with pytest.raises(RouteError, match="holds numbers that are none"):
+    with pytest.raises(RouteError, match="values that are not numbers"):
         remember(tmp_path, SPACE, {"b": (float("nan"), 0.0)}, {})
     assert TaskVectors(tmp_path).vectors(SPACE, ["a", "b"])[0].tolist() == [True, False]
     remember(tmp_path / "other", SPACE, {"c": (1.0, 0.0, 0.0)}, {})

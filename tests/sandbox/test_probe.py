@@ -29,7 +29,7 @@ def test_a_cache_that_cannot_be_used_is_reported(tier: Tier, tmp_path: Path, mon
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     found = probe()
-    assert found.tier is None and "cannot be made" in found.detail
+    assert found.tier is None and "cannot be created" in found.detail
     with pytest.raises(SandboxError, match="no isolation is available"):
         require_tier()
 

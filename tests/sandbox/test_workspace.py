@@ -110,7 +110,7 @@ def test_what_is_not_a_repository_is_refused(make_repo, tmp_path: Path) -> None:
     loop.symlink_to(loop)
     for path, words in [
         (empty, "not a git repository.*git init"),
-        (unborn, "no commits yet.*Commit once"),
+        (unborn, "no commits yet.*Make a first commit"),
         (bare, "bare repository.*Clone it"),
         (repo / "file", "not a folder.*--repo"),
         (tmp_path / "missing", "not a folder.*--repo"),
@@ -406,7 +406,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 def test_a_full_disk(make_repo, small_disk: Path, content: bytes) -> None:
     """The pack does not fit, or it does and the files do not."""
     repo = make_repo({"big": content})
-    with pytest.raises(SandboxError, match=r"(?s)no copy of .* could be made.*XDG_CACHE_HOME"):
+    with pytest.raises(SandboxError, match=r"(?s)could not be copied to.*XDG_CACHE_HOME"):
         make_base(repo, git(repo, "rev-parse", "HEAD"))
     assert leftovers("bases") == []
 

@@ -1,1 +1,1 @@
-"""The turn loop that scout and fixer share: a model, one shell tool, a budget."""
+"""The turn loop that scout and fixer share: a model, its tools, a budget."""

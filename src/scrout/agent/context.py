@@ -1,13 +1,13 @@
-"""Fits a conversation into a model's context: the oldest turns go; the opening (system prompt and issue) and the newest
-turns stay. What is too long by itself is clipped in the middle.
+"""Fits a conversation into a model's context: drops the oldest turns, and keeps the opening (system prompt and issue)
+and the newest turns. Long texts are clipped in the middle.
 
-A turn is an assistant's message with the answers to it. It goes as a whole, so that no answer is left without its call.
-What went stays away, so that the prompt keeps its beginning, which endpoints cache. The line that tells of it stands at
-the end of the issue, because many chat templates want user and assistant to alternate.
+A turn is an assistant's message with the answers to it. It is dropped as a whole, so that no answer is left without its
+call. Dropped turns never return, so that the start of the prompt stays the same for endpoints' caches. The note about
+dropped turns is at the end of the issue, because many chat templates require user and assistant to alternate.
 
-Nothing is counted over and over. A new turn counts a token for each byte, which is more than it has (or what a local
-tokenizer says), until the endpoint's next usage tells what it has added. Only where that sum does not fit is the server
-asked to count. Where it cannot, a new turn counts a token for every two bytes.
+Nothing is counted twice. A new turn is estimated at one token per byte, which is an upper bound, or counted by a local
+tokenizer, until the endpoint's next usage report gives the actual number. The server is asked to count only if the sum
+does not fit. If it cannot, a new turn is estimated at one token per two bytes.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from scrout.money import Usage
 from scrout.text import plural
 
 BYTES_PER_TOKEN = 2
-"""Where the server does not count. Prose and code have more than three."""
+"""Estimate if the server does not count. Prose and code have more than three bytes per token."""
 MESSAGE_TOKENS = 16
-"""What a chat template puts around a message, at most."""
+"""Maximum bytes that a chat template adds around a message."""
 MARKER_TOKENS = 40
 LEAST_CHARS = 40
-"""No text is clipped to less."""
+"""No text is clipped below this."""
 LEAST_SHARE = 8
-"""A usage by which a new turn is smaller than its estimate by more than this is not believed."""
+"""A usage report is ignored if it makes a new turn smaller than its estimate by more than this factor."""
 
 
 class Counts(Protocol):
-    """What a Window asks of a Chat."""
+    """The part of Chat that a Window needs."""
 
     async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int | None:
-        """Tokens of a prompt as the server counts them; None: it does not."""
+        """Tokens of a prompt as the server counts them; None: it does not count."""
         ...
 
 
@@ -51,27 +51,27 @@ class _Part:
 
     said: tuple[Message, ...]
     shown: tuple[Message, ...]
-    """With long texts clipped, where it had to be."""
+    """With long texts clipped, if needed."""
     limit: int
-    """Characters of its longest text."""
+    """Length of its longest text, in characters."""
     besides: str = ""
-    """What the prompt has to say with it: the tools, in the opening's case."""
+    """Other parts of the prompt that belong to it: for the opening, the tools."""
     tokens: int = 0
     counted: bool = False
-    """False: `tokens` is an upper estimate."""
+    """False: `tokens` is an upper bound."""
 
 
 class Window:
-    """What the model sees of one conversation."""
+    """The part of one conversation that the model sees."""
 
     def __init__(self, chat: Counts, room_tokens: int, refit: float, tokenizer: str = "") -> None:
         self.chat = chat
         self.room_tokens = room_tokens
-        """For the prompt: the model's context without the reply and a margin."""
+        """Room for the prompt: the model's context minus the reply and a margin."""
         self.refit = refit
-        """How much of what the endpoint found too long a harder fit keeps."""
+        """Share of the rejected length that a harder fit keeps."""
         self.tokenizer = tokenizer
-        """A tokenizer.json; empty: the server counts, where it can."""
+        """A tokenizer.json; empty: the server counts, if it can."""
         self._parts: list[_Part] = []
         self._dropped = 0
         self._bytes_per_token = 1
@@ -80,7 +80,7 @@ class Window:
     async def fit(
         self, messages: Sequence[Message], offer: RequestTools, *, harder: bool = False
     ) -> tuple[Message, ...]:
-        """What to send of these messages. `harder`: the endpoint found too long what the last fit gave."""
+        """The messages to send. `harder`: the endpoint rejected the last fit as too long."""
         self._take(messages, offer)
         room = self.room_tokens
         if harder:
@@ -97,7 +97,7 @@ class Window:
         return self._messages(self._kept)
 
     def learn(self, usage: Usage) -> None:
-        """Take in what the endpoint counted for what the last fit gave."""
+        """Use the endpoint's token count for the last fit."""
         least = sum(part.tokens if part.counted else part.tokens // LEAST_SHARE for part in self._kept)
         self._learn(self._kept, max(usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens, least))
 
@@ -106,7 +106,7 @@ class Window:
         return [*self._parts[:1], *self._parts[1 + self._dropped :]]
 
     def _take(self, messages: Sequence[Message], offer: RequestTools) -> None:
-        """Find the parts, and estimate those that are new."""
+        """Split the messages into parts, and estimate the new ones."""
         given = list(_split(messages))
         same = 0
         while same < min(len(given), len(self._parts)) and given[same] == self._parts[same].said:
@@ -148,7 +148,7 @@ class Window:
         return sum(part.tokens for part in parts) + (MARKER_TOKENS if self._dropped else 0)
 
     def _learn(self, parts: list[_Part], tokens: int) -> None:
-        """Let the parts add up to what was counted: those that were estimated share what the others leave."""
+        """Make the parts add up to the count: the estimated ones share the rest."""
         difference = tokens - self._sum(parts)
         new = [part for part in parts if not part.counted]
         estimate = sum(part.tokens for part in new)
@@ -196,15 +196,17 @@ def _tokenizer(path: str) -> Callable[[str], int]:
         package = importlib.import_module("tokenizers")
     except ImportError:
         raise ConfigError(
-            f"counting with {path} needs the tokenizers package: pip install 'scrout[tokenizer]', or leave "
-            "scout.model.tokenizer empty"
+            f"counting tokens with {path} needs the package tokenizers. Install it: pip install 'scrout[tokenizer]', "
+            f"or leave scout.model.tokenizer empty"
         ) from None
     try:
         known = package.Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. scout.model.tokenizer names a model's tokenizer.json.") from None
-    except Exception as error:  # the package raises nothing more precise
-        raise ConfigError(f"{path} is no tokenizer.json: {error}. Take the one that lies beside the weights.") from None
+    except Exception as error:  # the package raises nothing more specific
+        raise ConfigError(
+            f"{path} is not a tokenizer.json: {error}. Name the one beside the model's weights."
+        ) from None
 
     def count(text: str) -> int:
         # A lone surrogate has no bytes to count.

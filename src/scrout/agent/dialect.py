@@ -1,7 +1,7 @@
-"""What a model's turn says, whatever form it is written in. A dialect is one file in `dialects/`: it reads turns out of
-replies, and writes them as the model would.
+"""The dialects of tool calls: parses and writes a model's turns.
 
-A dialect knows the form alone. Whether a tool exists, and whether its arguments make sense, is for the toolbox to say.
+A dialect is one file in `dialects/`. It reads turns from replies, and writes them as the model would. It knows the
+format alone; the toolbox checks whether a tool exists and whether its arguments are valid.
 """
 
 from __future__ import annotations
@@ -17,67 +17,67 @@ from scrout.models.chat import Message, Reply, Tool
 
 @dataclass(frozen=True)
 class ToolUse:
-    """What the model wants done."""
+    """A tool call by the model."""
 
     name: str
     arguments: Mapping[str, JsonValue] = field(default_factory=dict)
     id: str = ""
-    """Native calls only: what the answer refers to."""
+    """Native calls only: the id that the answer refers to."""
     problem: str = ""
-    """Why the arguments cannot be read, in words for the model; empty: they were."""
+    """Why the arguments cannot be parsed, in words for the model; empty: they can."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One reply, read."""
+    """One parsed reply."""
 
     text: str = ""
-    """What was said besides the calls: reasoning, or the whole reply where there is no call."""
+    """The text besides the calls: reasoning, or the whole reply if there is no call."""
     calls: tuple[ToolUse, ...] = ()
-    """In the order of the reply. Only native tool calls may come several at a time: each of them wants its answer."""
+    """In the order of the reply. Only native replies may have several; each call needs an answer."""
     problem: str = ""
-    """Why what looks like a call is none, in words for the model; empty: the form is right."""
+    """Why a malformed call cannot be parsed, in words for the model; empty: no problem."""
 
 
 class Dialect(Protocol):
-    """One form. `parse(render(turn))` is the turn again, for every turn that the form can carry."""
+    """One format. `parse(render(turn))` equals the turn, for every turn that the format can express."""
 
     name: str
 
     def explain(self, tools: Sequence[Tool]) -> str:
-        """How to call these tools, for the system prompt; empty where the endpoint tells the model itself."""
+        """How to call these tools, for the system prompt; empty if the endpoint explains it to the model."""
         ...
 
     def offer(self, tools: Sequence[Tool]) -> RequestTools:
-        """What a request carries besides its messages."""
+        """The part of a request besides its messages."""
         ...
 
     def parse(self, reply: Reply) -> Turn: ...
 
     def render(self, turn: Turn) -> Message:
-        """The assistant's message that says this turn."""
+        """The assistant's message for this turn."""
         ...
 
     def answer(self, call: ToolUse | None, text: str) -> Message:
-        """What came of a call, or what is said to a turn without one, as the model will read it."""
+        """The message with a call's result, or the reply to a turn without a call, as the model will read it."""
         ...
 
 
 @dataclass(frozen=True)
 class RequestTools:
-    """What a request carries besides its messages."""
+    """The part of a request besides its messages."""
 
     tools: tuple[Tool, ...] = ()
-    """For endpoints that know tool calls."""
+    """For endpoints with native tool calls."""
     schema: Mapping[str, JsonValue] | None = None
-    """JSON Schema that the reply is held to; None: none."""
+    """JSON Schema that the reply must follow; None: none."""
 
 
 class Toolbox(Protocol):
-    """The tools of one conversation. A call that makes no sense is answered, not raised."""
+    """The tools of one conversation. An invalid call gets an answer; it does not raise."""
 
     tools: tuple[Tool, ...]
 
     async def use(self, call: ToolUse) -> str:
-        """Do it, and say what came of it. When cancelled, what was started ends."""
+        """Run a call, and return its result. When cancelled, it ends all that it started."""
         ...

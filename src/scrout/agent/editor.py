@@ -1,7 +1,7 @@
-"""Looks at and changes the files of one workspace: view a file or folder, create a file, replace a text in one.
+"""Views and edits the files of one workspace: view a file or folder, create a file, replace a text in one.
 
-It reads and writes on the host's side of the sandbox and follows no link, so what a command has planted cannot lead it
-out of the repository. What it will not do, it says in words for the model.
+It works on the host's side of the sandbox and follows no symlink, so a symlink that a command planted cannot lead it
+out of the repository. It explains refusals in words for the model.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from scrout.sandbox.task_sandbox import ShellSession
 from scrout.text import plural
 
 CONTAINER_ROOTS = ("/testbed", "/app", "/workspace")
-"""Where models have learned to expect a repository."""
+"""The path where models expect a repository."""
 MOST_BYTES = 5_000_000
-"""A larger file is hardly source code; the shell can show parts of it."""
+"""Larger files are rarely source code; the shell can show parts of them."""
 MOST_PLACES = 10
 LINES_AROUND = 4
-"""Shown before and after an edit."""
+"""Lines shown before and after an edit."""
 
-# Folders, an empty name, then all else. NUL ends a name, since a name may hold any other byte.
+# Folders, an empty name, then everything else, separated by NUL, because a name may contain any other byte.
 _LIST = r"""
 test -e "./$1" || test -L "./$1" || exit 3
 top=$(pwd -P)
@@ -33,18 +33,18 @@ find . -mindepth 1 -maxdepth 2 -name '.*' -prune -o ! -type d -print0
 
 
 class CannotEdit(Exception):
-    """Says why, to the model."""
+    """The reason for a refusal, in words for the model."""
 
 
 class Editor:
-    """A path is relative to the repository, or absolute below its root or where containers keep one."""
+    """A path is relative to the repository, or absolute below its root or the root that containers use."""
 
     def __init__(self, session: ShellSession) -> None:
         self.session = session
         self.workspace = session.workspace
 
     async def view(self, path: str, lines: tuple[int, int] | None = None) -> str:
-        """A file's lines with their numbers, the last one -1 for the end; or a folder's entries, two levels deep."""
+        """A file's lines with their numbers (-1 as last line: the end), or a folder's entries, two levels deep."""
         place = self._place(path)
         data = self.workspace.read(place) if place else None
         if data is None:
@@ -52,14 +52,14 @@ class Editor:
         return _numbered(_text(data, place), place, *(lines or (1, -1)))
 
     def create(self, path: str, content: str) -> str:
-        """Write a whole file and the folders above it. One that is there already is written over."""
+        """Write a whole file and the folders above it. Replaces an existing file."""
         place = self._place(path)
         there = place and self.workspace.read(place) is not None
         self._write(place, content.encode())
         return f"{place} was {'written over' if there else 'written'} ({_lines(content)})."
 
     def str_replace(self, path: str, old: str, new: str) -> str:
-        """Put another text where the old one stands, which must be in one place only."""
+        """Replace a text that occurs exactly once."""
         place = self._place(path)
         data = self.workspace.read(place) if place else None
         if data is None:
@@ -68,7 +68,7 @@ class Editor:
         if not old or old == new:
             raise CannotEdit("old_str is empty." if not old else "old_str and new_str are the same.")
         if b"\r\n" in data and data.count(b"\r\n") == data.count(b"\n"):
-            # Lines were shown without their carriage returns.
+            # The model saw the lines without carriage returns.
             old, new = (text.replace("\r\n", "\n").replace("\n", "\r\n") for text in (old, new))
         found = data.count(old.encode())
         if found != 1:
@@ -81,7 +81,7 @@ class Editor:
         return f"{place} was changed. It now reads:\n{_numbered(_text(data, place), place, *around)}"
 
     def _place(self, path: str) -> str:
-        """Relative to the root; empty: the root."""
+        """The path relative to the root; empty: the root."""
         repo = str(self.workspace.base.repo)
         plain = posixpath.normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)
         for root in sorted((repo, *CONTAINER_ROOTS), key=len, reverse=True):
@@ -98,7 +98,7 @@ class Editor:
         try:
             self.workspace.write(place, data)
         except SandboxError as error:
-            # Where a workspace lies on the host is not for the model.
+            # The model must not see the workspace's path on the host.
             raise CannotEdit(str(error).replace(f"{self.workspace.upper}/", "")) from None
 
     async def _list(self, place: str) -> str:

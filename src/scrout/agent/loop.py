@@ -1,8 +1,8 @@
-"""The turn loop: ask the model, do what it calls, tell it what came of that, until it is done, or a cap or the clock
-ends it. Searcher and fixer share it; what a turn without a call means is for them to say.
+"""The turn loop: ask the model, run its calls, send it the results, until it is done, or a cap or the time limit ends
+it.
 
-It only talks: the meter that the chat passes counts, holds the caps, and refuses what does not fit. The model is never
-told of a cap.
+Searcher and fixer share the loop, and decide what a turn without a call means. The meter between the chat and the
+endpoint counts, enforces the caps, and refuses calls that do not fit. The model never learns about a cap.
 """
 
 from __future__ import annotations
@@ -20,44 +20,46 @@ from scrout.observer import noted
 from scrout.records import Stop
 
 ENDPOINT_STATUSES = frozenset({401, 402, 403, 404, 408, 429})
-"""Refusals that no conversation brings about: the key, the account's credit, the address, the load. Any other 4xx in
-the midst of one is about what was sent."""
+"""Rejections that no conversation causes: the key, the account's credit, the address, the load.
+
+Any other 4xx in the middle of a conversation is about the content.
+"""
 RUT = 3
-"""How many turns running that are the same, and are answered the same, are a repeat."""
+"""Number of consecutive turns with the same calls and answers that count as a repeat."""
 
 
 @dataclass(frozen=True)
 class ConversationTerms:
-    """What a conversation may use, and what the model is told."""
+    """Limits of a conversation, and the loop's standard messages."""
 
     max_tokens: int
     """Output limit of one call."""
     limit_s: float
-    """For the whole conversation, commands included."""
+    """Time limit of the whole conversation, commands included."""
     turns: int | None = None
-    """Replies that are asked for; None: no limit but the meter's."""
+    """Maximum number of replies; None: only the meter's limit."""
     complain: Callable[[str], str] = str
-    """What is said to a call that cannot be read, given why it cannot."""
+    """The reply to a call that cannot be parsed, given the reason."""
     tell_repeats: bool = True
-    """False: repeats are counted, and the model is not told, as in the paper's protocol."""
+    """False: repeats are counted, but the model is not told, as in the paper's protocol."""
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """How it ended, and all that was said."""
+    """The end of a conversation, and its messages."""
 
     stop: Stop
     detail: str
     messages: tuple[Message, ...]
-    """All of them, also those that no longer fitted into the context."""
+    """All messages, also those that no longer fitted into the context."""
     turns: int
-    """Replies that came."""
+    """Number of replies."""
     malformed: int
-    """Turns with a call that could not be read."""
+    """Turns with a call that could not be parsed."""
     thoughts: int
     """Turns without a call that were answered."""
     repeats: int
-    """Turns that are, with their answers, as the two before them."""
+    """Turns that equal, with their answers, the two before them."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ async def converse(
     """Talk until the model is done, the turns are used up, the meter refuses a call, the time is over, or the endpoint
     fails.
 
-    Without a `dialect`, calls are native. `silence` says what to answer to a turn without a call; None ends the
+    Without a `dialect`, calls are native. `silence` returns the reply to a turn without a call; None ends the
     conversation. Without a `window`, the whole history is sent.
     """
     messages, tally = list(opening), _Tally()
@@ -121,7 +123,7 @@ async def _turns(
     while terms.turns is None or tally.turns < terms.turns:
         reply = await speak(offer)
         tally.turns += 1
-        # Calls that were not offered would want answers that this dialect has no form for.
+        # The dialect cannot answer calls to tools that were not offered.
         messages.append(Message("assistant", reply.text, reply.calls if offer.tools else ()))
         turn = await asyncio.to_thread(dialect.parse, reply)
         tally.malformed += bool(turn.problem or any(call.problem for call in turn.calls))
@@ -137,7 +139,7 @@ async def _turns(
                 return "finished", f"the last reply {'was cut off at its limit' if cut_off else 'called no tool'}"
             tally.thoughts += 1
             answers = [said]
-        # Of a turn with calls its words do not count: a model in a rut may still vary them.
+        # If a turn has calls, ignore its words: a model that repeats itself may still vary them.
         deeds: list[object] = [*((c.name, c.arguments) if c else reply.text for c in calls), *answers]
         rut, last = rut + 1 if deeds == last else 1, deeds
         if rut >= RUT:
@@ -152,13 +154,13 @@ async def _turns(
 async def _do(call: ToolUse, toolbox: Toolbox, terms: ConversationTerms) -> str:
     if call.problem:
         return terms.complain(call.problem)
-    # A model may call what there is none of, and such a name is its own words.
+    # A model may call a tool that does not exist, and such a name is its own text.
     known = any(tool.name == call.name for tool in toolbox.tools)
     return await noted(call.name if known else "unknown", call.arguments, toolbox.use(call))
 
 
 def about_what_was_sent(error: ModelError, turns: int) -> bool:
-    """Whether it is the conversation that the endpoint does not take, as when it has become too long."""
+    """Whether the endpoint rejects the conversation's content, for example because it is too long."""
     if isinstance(error, Overflow):
         return True
     status = error.status if isinstance(error, RequestRejected) else None
@@ -168,7 +170,7 @@ def about_what_was_sent(error: ModelError, turns: int) -> bool:
 async def ask(
     chat: Chat, messages: Sequence[Message], offer: RequestTools, max_tokens: int, window: Window | None = None
 ) -> Reply:
-    """One reply. What the endpoint says is too long is fitted into less room and sent once more."""
+    """Request one reply. If the endpoint says that the conversation is too long, shorten it and retry once."""
 
     def send(said: Sequence[Message]) -> Awaitable[Reply]:
         return chat.complete(said, offer.tools, max_tokens, schema=offer.schema)

@@ -1,8 +1,7 @@
-"""The tools a model is offered, and how its calls of them are read: a shell and an editor, and Toolset, which puts
-toolboxes together.
+"""The tools of a model and the parsing of its calls: a shell, an editor, and Toolset, which combines toolboxes.
 
-A call that makes no sense is answered in words. Arguments are JSON values or, in dialects that have nothing else,
-strings; both are taken.
+An invalid call is answered in words. Arguments are JSON values or, in dialects without types, strings; both are
+accepted.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from scrout.sandbox.task_sandbox import ShellSession, TaskSandbox
 from scrout.sandbox.tier import Completed
 
 OBSERVATION_CHARS = 8_000
-"""Of a tool's result, unless a searcher's settings say otherwise."""
+"""Maximum length of a tool's result, unless a searcher's settings change it."""
 COMMAND_S = 60.0
 MAX_COMMAND_S = 120.0
 
@@ -28,11 +27,11 @@ _RANGE = re.compile(r"\s*+[\[(]?\s*+(\d{1,9})(?:\s*+[,:;]\s*+|\s++|-)(-?\d{1,9})
 
 
 class BadCall(Exception):
-    """A call that cannot be done as it is; says why, to the model. Toolset answers with it."""
+    """A call that cannot be run; the message is for the model. Toolset answers with it."""
 
 
 class Toolset:
-    """Several toolboxes as one. Results are clipped, and calls that make no sense are answered."""
+    """Several toolboxes as one. Clips results, and answers invalid calls."""
 
     def __init__(self, *boxes: Toolbox, observation_chars: int = OBSERVATION_CHARS) -> None:
         self.tools = tuple(tool for box in boxes for tool in box.tools)
@@ -69,7 +68,7 @@ class Workbench(Toolset):
 
 
 def aliases(task_sandbox: TaskSandbox) -> tuple[str, ...]:
-    """Where else the shell shows the repository, as the editor does. Nothing that lies there already is covered."""
+    """The paths where the shell also shows the repository, as the editor does. Existing paths are not covered."""
     if not task_sandbox.tier.mounts or task_sandbox.tier.brings_tools:
         return ()
     taken = (str(task_sandbox.base.repo), *(mount.target for mount in task_sandbox.environment.mounts))
@@ -77,13 +76,13 @@ def aliases(task_sandbox: TaskSandbox) -> tuple[str, ...]:
 
 
 class Shell(Protocol):
-    """Runs one command from the repository's root, in isolation. When cancelled it ends what it started."""
+    """Runs one command from the repository's root, in isolation. When cancelled, it ends all that it started."""
 
     async def __call__(self, command: str, timeout_s: float) -> Completed: ...
 
 
 class Bash:
-    """One command at a time, each in a shell of its own."""
+    """One command at a time, each in a new shell."""
 
     def __init__(self, shell: Shell, command_s: float = COMMAND_S, max_command_s: float = MAX_COMMAND_S) -> None:
         self.shell = shell
@@ -125,7 +124,7 @@ class Bash:
 
 
 class StrReplaceEditor:
-    """The editor under the name and in the form that models were trained on."""
+    """The editor with the name and arguments that models were trained on."""
 
     tools: tuple[Tool, ...] = (
         Tool(
@@ -175,7 +174,7 @@ class StrReplaceEditor:
 
 
 def text_argument(call: ToolUse, name: str, default: str | None = None) -> str:
-    """A text of a call. None as default: it must be there."""
+    """A text argument of a call. With None as default, it is required."""
     value = call.arguments.get(name, default)
     if value is None:
         value = default
@@ -210,7 +209,7 @@ def _lines(value: JsonValue) -> tuple[int, int] | None:
 
 
 def drop_middle(text: str, limit: int = OBSERVATION_CHARS) -> str:
-    """The first and the last of a text, with a line between them that says how much went."""
+    """The start and end of a text, with a line between them that says how much was cut."""
     if len(text) <= limit:
         return text
     half = limit // 2

@@ -1,1 +1,1 @@
-"""Many tasks: reading them, running them in arms, grading what came of it, and making tasks of our own."""
+"""Many tasks: reading them, running them in arms, grading the patches, and making new tasks."""

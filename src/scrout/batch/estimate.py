@@ -1,8 +1,8 @@
-"""What a batch would cost and solve, before anything is spent, and which tasks are not worth it.
+"""Estimates a batch before it spends anything: its cost, its solves, and tasks that are not worth running.
 
-Each task's probability and expected cost are the router's. The ranges come from 2,000 simulated batches: an attempt's
-cost varies as the costs in the fixer's résumé do, never beyond its cap; a fixer's ability is drawn once for a whole
-batch, within the interval of its probability, because an error about it would be the same error on every task.
+Each task's probability and expected cost come from the router. The ranges come from 2,000 simulated batches: an
+attempt's cost varies as the costs in the fixer's résumé do, never beyond its cap; a fixer's ability is drawn once per
+batch, within the interval of its probability, because an error in it affects every task alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEED = 0
 HOPELESS = 0.05
 """A probability below this, even at the upper end of its interval, is not worth paying for."""
 SHORT = 40
-"""Characters below which an issue says too little to work from."""
+"""Minimum length of an issue, in characters."""
 
 
 class Range(FrozenModel):
@@ -49,18 +49,18 @@ class EstimatedTask(FrozenModel):
 class BatchEstimate(FrozenModel):
     tasks: tuple[EstimatedTask, ...]
     unusable: tuple[str, ...] = ()
-    """Rows that are no task, a sentence each."""
+    """Rows that are not tasks, a sentence each."""
     cost_usd: Range
-    """Of the tasks that are not skipped and whose cost is known."""
+    """Of tasks that are not skipped and have a known cost."""
     solves: Range
     worst_usd: Usd
-    """The sum of all caps. Only tries after a failure of infrastructure can add to it."""
+    """The sum of all caps. Only retries after infrastructure failures can add to it."""
     unknown_cost: int = 0
-    """Tasks to run for which nothing says what they cost; they are in `worst_usd` alone."""
+    """Tasks to run without any known cost; only `worst_usd` includes them."""
     unknown_probability: int = 0
     skipped: int = 0
     saved_usd: Usd = Field(default=Decimal(0))
-    """Expected cost of the tasks that are skipped."""
+    """Expected cost of the skipped tasks."""
 
 
 def estimate(
@@ -71,7 +71,7 @@ def estimate(
     worst_usd: Callable[[TaskRow], Decimal],
     state_of: Callable[[TaskRow], State | None] = lambda row: None,
 ) -> BatchEstimate:
-    """Route every task and add it up. Nothing is run unless `state_of` scouts."""
+    """Route every task and add up the results. Runs nothing, unless `state_of` scouts."""
     planned: list[EstimatedTask] = []
     chosen: list[Candidate | None] = []
     seen: dict[str, str] = {}
@@ -109,7 +109,7 @@ def _skip(row: TaskRow, seen: dict[str, str], candidate: Candidate | None, setti
     if same != row.id:
         return f"it is the same issue as {same}"
     if candidate is None or candidate.p_solve is None or candidate.expected_cost_usd in (None, Decimal(0)):
-        return ""  # nothing is known, or it costs nothing to try
+        return ""  # nothing is known, or the attempt is free
     best = candidate.p_high if candidate.p_high is not None else candidate.p_solve
     if best < HOPELESS:
         return f"the best fixer for it solves at most {percent(best, 0)} of its like"
@@ -149,7 +149,7 @@ def _spread(name: str, settings: Settings, router: Router) -> Floats:
     resume = router.resume_of(settings.fixer(name))
     paid = [float(one.cost_usd) for one in resume.outcomes if one.cost_usd] if resume else []
     if len(paid) < 2:
-        # Nothing tells how its costs vary; among fixers whose costs are known they vary about as much as their mean.
+        # Nothing is known about its variation; among fixers with known costs, it is about as large as the mean.
         return np.random.default_rng(SEED).exponential(1.0, 1000)
     return np.asarray(paid, dtype=np.float64) / float(np.mean(paid))
 

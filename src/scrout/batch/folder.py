@@ -1,4 +1,4 @@
-"""A batch's output folder: what the batch is, and where its parts lie."""
+"""A batch's output folder: its definition, and the paths of its parts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scrout.ledger.store import Ledger
 
 FILE_NAME = "batch.json"
 _OLD = "before-"
-"""How folders begin that hold a batch which was begun anew."""
+"""Name prefix of folders with a batch that was started over."""
 
 
 class Batch(FrozenModel):
-    """What a batch is. Written once, when it begins."""
+    """The definition of a batch. Written once, when it starts."""
 
     id: str = Field(pattern=r"^[0-9A-Za-z-]{1,100}$")
     """Part of a folder's name."""
@@ -27,10 +27,10 @@ class Batch(FrozenModel):
     tasks_digest: str
     tasks: int
     arms: tuple[str, ...]
-    """Labels such as `handoff/routed`; each task is run once in each."""
+    """Labels such as `handoff/routed`; each task runs once in each."""
     started: datetime
     scrout: str
-    """The version that began it."""
+    """The scrout version that started it."""
 
 
 class BatchFolder:
@@ -40,7 +40,7 @@ class BatchFolder:
         self.attempts = self.path / "attempts"
         """Trajectories, by the place of their step in the ledger."""
         self.runs = self.path / "runs.txt"
-        """The ids of runs that ended, one a line: what must be in the ledger when the batch goes on."""
+        """The ids of runs that ended, one per line: the ledger must have them when the batch continues."""
         self.predictions = self.path / "predictions"
         self.handoffs = self.path / "handoffs"
         self.grades = self.path / "grades.jsonl"
@@ -48,14 +48,16 @@ class BatchFolder:
         self.report = self.path / "report.html"
 
     def note(self, run: str) -> None:
-        """Remember a run that was paid for."""
+        """Record a run that was paid for."""
         with self.runs.open("a", encoding="utf-8") as file:
             file.write(f"{run}\n")
             file.flush()
             os.fsync(file.fileno())
 
     def must_be_in(self, ledger: Ledger, batch: Batch) -> None:
-        """Every run that this folder knows of is in the ledger, or going on would pay for it again."""
+        """Raise a TaskError unless the ledger has every recorded run; otherwise, continuing would pay for them
+        again.
+        """
         known = set(self.runs.read_text(encoding="utf-8").split()) if self.runs.is_file() else set()
         if self.attempts.is_dir():
             known |= {path.name for path in self.attempts.iterdir()}
@@ -63,12 +65,12 @@ class BatchFolder:
         if missing:
             raise TaskError(
                 f"{len(missing)} of the {len(known)} runs of batch {batch.id} are not in the ledger {ledger.name}: "
-                f"{missing[0]} for one. Going on would pay for them again. Bring the ledger back, or begin anew with "
-                "--start-over."
+                f"{missing[0]} is one. Continuing would pay for them again. Restore the ledger, or start again with "
+                f"--start-over."
             )
 
     def set_aside(self) -> None:
-        """Make room for a new batch. What lies here moves into a folder below."""
+        """Make room for a new batch: moves all files into a folder below."""
         found = self.read()
         if found is not None:
             old = self.path / f"{_OLD}{found.id}"
@@ -78,11 +80,13 @@ class BatchFolder:
                     path.rename(old / path.name)
 
     def read(self) -> Batch | None:
-        """The batch that lies here; None: none does."""
-        # The folder may have come from elsewhere, and what is written to would be anywhere.
+        """The batch in this folder; None: there is none."""
+        # The folder may come from elsewhere, and a symlink in it could redirect writes.
         links = [path for path in self.path.iterdir() if path.is_symlink()] if self.path.is_dir() else []
         if links:
-            raise TaskError(f"{links[0]} is a symlink, and scrout follows none in a batch's folder. Remove it.")
+            raise TaskError(
+                f"{links[0]} is a symlink, and scrout does not follow symlinks in a batch's folder. Remove it."
+            )
         try:
             return Batch.model_validate_json((self.path / FILE_NAME).read_bytes())
         except FileNotFoundError:
@@ -91,11 +95,11 @@ class BatchFolder:
             raise TaskError(f"{self.path / FILE_NAME} cannot be read: {error}. Name another folder.") from None
 
     def begin(self, settings_digest: str, tasks_digest: str, tasks: int, arms: tuple[str, ...], version: str) -> Batch:
-        """The batch of this making: the one that lies here, or a new one. Another's folder is refused."""
+        """Start a batch, or continue the same one; raises a TaskError if the folder has a different one."""
         found = self.read()
         if found is None:
             if any(path.name != ".lock" and not path.name.startswith(_OLD) for path in self.path.iterdir()):
-                raise TaskError(f"{self.path} holds files and no batch. Name an empty or a new folder.")
+                raise TaskError(f"{self.path} contains files that are not a batch. Name an empty or a new folder.")
             now = datetime.now(UTC)
             batch = Batch(
                 id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
@@ -115,7 +119,7 @@ class BatchFolder:
         ):
             if there != here:
                 raise TaskError(
-                    f"{self.path} holds a batch with other {what} ({there}; these are {here}). Go on with it as it was "
-                    "begun, or name another folder."
+                    f"{self.path} holds a batch with other {what} ({there}; these are {here}). Continue it with the "
+                    f"same ones, or name another folder."
                 )
         return found

@@ -1,4 +1,4 @@
-"""What a batch consists of: each task in each arm, and what one of them came to."""
+"""The jobs of a batch (each task in each arm), and the result of a job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scrout.config.settings import Settings
 from scrout.records import Arm, RunOutcome
 
 ROUTED = "routed"
-"""In place of a fixer's name: the router chooses."""
+"""Used instead of a fixer's name if the router chooses."""
 ARMS: tuple[Arm, ...] = get_args(Arm)
 
 
@@ -22,7 +22,7 @@ class BatchJob:
     row: TaskRow
     arm: Arm
     fixer: str = ""
-    """The only one that may try; empty: the router chooses."""
+    """The only fixer that may try; empty: the router chooses."""
 
     @property
     def label(self) -> str:
@@ -41,9 +41,9 @@ class BatchJob:
         return general.only(self.fixer) if self.fixer else general
 
     def worst_usd(self, general: Settings) -> Decimal:
-        """What it may cost at most, scouting included."""
+        """Its maximum cost, scouting included."""
         pool = self.settings(general).fixers
-        # The budget of all attempts is as large as the largest cap among those that may try.
+        # The budget of all attempts is the largest cap of the fixers that may try.
         fixing = max(fixer.max_cost_usd for fixer in pool)
         if general.fix.cap_usd is not None and fixing:
             fixing = general.fix.cap_usd if general.fix.escalate else min(fixing, general.fix.cap_usd)
@@ -55,16 +55,18 @@ class BatchJob:
 @dataclass(frozen=True)
 class JobResult:
     outcome: RunOutcome | Literal["failed"]
-    """`failed`: it could not be run, and `detail` says why; it is tried again when the batch is."""
+    """`failed`: it could not run; `detail` says why. It is retried when the batch continues."""
     run: str = ""
     paid_usd: Decimal | None = Decimal(0)
-    """What this try added to the ledger; calls without a known price count nothing. None: unknown, so that all that
-    was held for it counts."""
+    """Cost that this try added to the ledger, without calls at unknown prices.
+
+    None: unknown, so the whole reservation counts.
+    """
     detail: str = ""
     scouted: bool = False
-    """Whether its run holds a scouting that others of the task may take over."""
+    """Whether its run has a scouting that other jobs of the task may reuse."""
     lasting: bool = False
-    """True: it failed for a fault of the task's own, such as a commit that is nowhere. Another try would fail alike."""
+    """True: the task itself is faulty, for example its commit does not exist. A retry would fail too."""
 
     @property
     def is_infrastructure(self) -> bool:
@@ -72,23 +74,26 @@ class JobResult:
 
 
 def jobs_of(rows: Sequence[TaskRow], arms: Sequence[Arm], fixers: Sequence[str]) -> list[BatchJob]:
-    """Every task in every arm, a task's jobs in a row; those that scout come first, so that the others can share it."""
+    """Every task in every arm, a task's jobs in a row.
+
+    Jobs that scout come first, so that others can share the result.
+    """
     ordered = sorted(arms, key=lambda arm: ("handoff", "passthrough", "solo").index(arm))
     named = tuple(dict.fromkeys(fixers)) or ("",)
     return [BatchJob(row, arm, fixer) for row in rows for arm in dict.fromkeys(ordered) for fixer in named]
 
 
 def refuse_unbounded(settings: Settings, cap_usd: Decimal | None) -> None:
-    """A total that could be passed is refused before the first call."""
+    """Refuse a total cap that calls could exceed, before the first call."""
     if cap_usd is None:
         return
     if settings.route.embedder.has_endpoint and settings.route.embedder.price is None:
         raise ConfigError(
-            "a total of --cap-usd cannot hold while the embedder's endpoint bills at an unknown price. Set "
+            "--cap-usd cannot limit the batch, because the price of the embedder's endpoint is unknown. Set "
             "route.embedder.price, with zeros for your own hardware, or leave out --cap-usd."
         )
     if settings.fix.caps == "paper":
         raise ConfigError(
-            'a total of --cap-usd cannot hold while fix.caps = "paper" lets each attempt pass its own cap. '
+            '--cap-usd cannot limit the batch, because fix.caps = "paper" lets each attempt exceed its own cap. '
             "Set fix.caps = hard, or leave out --cap-usd."
         )

@@ -1,5 +1,7 @@
-"""Runs jobs in this process. An arm is the same pipeline without a scout, with one that was paid before, or without a
-gate."""
+"""Runs jobs in this process.
+
+Every arm uses the same pipeline: without a scout, with a shared scouting, or without a gate.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ NO_SCOUT = Scouting(handoff=Handoff(), text="", seconds=0, searcher="none", deta
 class ArmKit(Kit):
     arm: Arm = "handoff"
     known: Run | None = None
-    """A run of the same task that has scouted it: its scouting is taken over, and paid once."""
+    """A run of the same task with a scouting to reuse; it is paid only once."""
 
     def open(self, task: Task) -> Stages:
         return ArmStages(self, task, self.open_run(task))
@@ -44,7 +46,7 @@ class ArmKit(Kit):
 
 @dataclass(frozen=True)
 class ArmStages(Stages):
-    """Scouts and gates as the arm does."""
+    """Scouts and gates as the arm specifies."""
 
     kit: ArmKit
 
@@ -74,7 +76,7 @@ async def _same(result: Result) -> Result:
 
 
 MOST_OPENING = 2
-"""Repositories that are copied at once: more would only wait for the same disk."""
+"""Number of repositories to copy at once: more would only wait for the same disk."""
 
 
 @dataclass
@@ -89,13 +91,13 @@ class LocalWorker:
     _opening: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_OPENING))
 
     async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
-        """One try at a job; whatever the world does to it is an end with a reason."""
+        """Try a job once. An external failure becomes a result with a reason."""
         opened: list[OpenRun] = []
         before: list[Decimal] = []
 
         def note(run: OpenRun) -> None:
             opened.append(run)
-            if run.resumed:  # a worker may have died with it in this very session
+            if run.resumed:  # a worker may have died with it in this session
                 run.recover(partial(paid, self.folder.attempts))
             before.append(self.ledger.paid_usd(run.id))
 
@@ -145,7 +147,7 @@ class LocalWorker:
         return self._routers[job.fixer]
 
     def _added_usd(self, run_id: str, before_usd: Decimal) -> Decimal | None:
-        """None: nobody knows, since it may be the ledger that has failed."""
+        """None: unknown, because the ledger itself may have failed."""
         try:
             return self.ledger.paid_usd(run_id) - before_usd
         except LedgerError:

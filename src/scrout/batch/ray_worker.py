@@ -1,7 +1,7 @@
-"""Runs jobs on a Ray cluster: the same jobs, each in whichever of its processes is free.
+"""Runs the same jobs on a Ray cluster, each in a free process of it.
 
-Every process opens the ledger for itself. On more than one machine that has to be a PostgreSQL server, and the batch's
-folder has to be one that all of them see: trajectories are written there, and calls are recovered from them.
+Every process opens the ledger itself. On more than one machine, the ledger must be a PostgreSQL server, and all
+machines must share the batch's folder: trajectories are written there, and calls are recovered from them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 EACH = 8
-"""Jobs that one process of the cluster runs at a time: they wait for endpoints more than they compute."""
+"""Jobs per process of the cluster: they mostly wait for endpoints."""
 
 
 class RayProcess:
-    """Lives in a process of the cluster, as an actor whose calls overlap."""
+    """An actor in a process of the cluster; its calls overlap."""
 
     def __init__(self, batch: Batch, folder: str, settings: Settings, repositories: Repositories) -> None:
         self._batch = batch
@@ -46,15 +46,15 @@ class RayProcess:
             from scrout.batch.local_worker import LocalWorker
 
             named = self._settings.ledger
-            # Nothing is recovered here: who looks through all runs holds each for a moment, and another process that
-            # wants to go on with that one just then would begin it anew.
+            # Do not recover here: recovery briefly locks each run, and another process that wants to continue one at
+            # that moment would start it again.
             book = Ledger(named.address or Path(named.path))
             tier = require_tier(self._settings.sandbox)
             self._worker = LocalWorker(self._batch, self._folder, self._settings, book, self._repositories, tier)
         return await self._worker.run(job, known, lambda words: None)
 
     def leave(self) -> bool:
-        """Send what is still to be told of its runs: the process is about to be ended, and no exit handler runs."""
+        """Send pending telemetry: the process is about to be killed, and no exit handler will run."""
         return telemetry.flush()
 
     def pid(self) -> int:
@@ -62,7 +62,7 @@ class RayProcess:
 
 
 class RayWorker:
-    """A Worker over a cluster, for the time of a `with` block."""
+    """A Worker on a cluster, for use in a `with` block."""
 
     def __init__(
         self, address: str, batch: Batch, folder: BatchFolder, settings: Settings, repositories: Repositories
@@ -82,12 +82,12 @@ class RayWorker:
         self._ray = ray
         try:
             ray.init(
-                address=self.address,  # `local` is Ray's own word, too: no address would join any cluster that is there
+                address=self.address,  # `local` is also Ray's own word: no address would join any existing cluster
                 include_dashboard=False,
                 log_to_driver=False,
                 configure_logging=False,
             )
-        except Exception as error:  # Ray raises bare ones, too, as when its processes take long to start
+        except Exception as error:  # Ray also raises plain errors, for example if its processes start slowly
             raise ConfigError(
                 f"Ray did not start here: {error} Run the same command again, or leave out --ray."
                 if self.address == LOCAL
@@ -109,20 +109,23 @@ class RayWorker:
         self._ray.shutdown()
 
     async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
-        """One try, wherever there is room. A process that dies has failed it, and another takes its place."""
+        """Try a job once on a free process.
+
+        If the process dies, the try has failed, and another process replaces it.
+        """
         number = await self._free.get()
         actor = self._actors[number]
         try:
             say("on the cluster")
             ended: JobResult = await actor.run.remote(job, known)
-        except self._ray.exceptions.RayTaskError as error:  # the process lives, and its code has raised
+        except self._ray.exceptions.RayTaskError as error:  # the process is alive, and its code has raised
             if not isinstance(error.cause, ScroutError):
                 raise
             return JobResult("failed", detail=str(error.cause))
         except self._ray.exceptions.RayError as error:
             if self._actors[number] is actor:
                 self._actors[number] = self._start()
-            # What the dead process had paid is in the ledger, or is booked by whoever goes on with its runs.
+            # The dead process's payments are in the ledger, or are booked when its runs continue.
             return JobResult("failed", paid_usd=None, detail=f"a process of the cluster died: {type(error).__name__}")
         else:
             return ended
@@ -136,6 +139,6 @@ class RayWorker:
     def _refuse_one_machine_ledger(self) -> None:
         if len(self._ray.nodes()) > 1 and not self.settings.ledger.address:
             raise ConfigError(
-                "the cluster has several machines, and a ledger in a file serves one. Set ledger.url to a PostgreSQL "
-                "server that all of them reach."
+                "the cluster has several machines, and a SQLite ledger works on one machine only. Set ledger.url to "
+                "a PostgreSQL server that all of them can reach."
             )

@@ -1,6 +1,7 @@
-"""Ties rows to clones: a path as it is, a clone among the user's folders, or one fetched once into the cache.
+"""Finds or makes the clone of each task row: a path, a clone among the user's folders, or one fetched once into the
+cache.
 
-Fetching runs git alone, without hooks, prompts or a checkout, within a time limit, one process at a time.
+Fetching runs git without hooks, prompts or a checkout, within a time limit, one process at a time.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from scrout.sandbox.workspace import SourceRepository, find_source, private_fold
 from scrout.task import Task
 
 FETCH_S = 1800.0
-"""For one clone or fetch."""
+"""Time limit of one clone or fetch."""
 _NAME = re.compile(r"(?!\.)[\w.-]{1,100}/(?!\.)[\w.-]{1,100}")
 _URL_CREDENTIALS = re.compile(r"://[^/@\s]{1,500}@")
 
 
 class FetchError(TaskError):
-    """A repository or commit that could not be fetched, this time."""
+    """A repository or commit could not be fetched this time."""
 
 
 class Repositories:
-    """Where the repositories of a batch's rows are. May be shared by threads."""
+    """The repositories of a batch's rows. Threads may share it."""
 
     def __init__(self, folders: Sequence[Path], url: str = "", timeout_s: float = FETCH_S) -> None:
         self.folders = tuple(folders)
         self.url = url
-        """Where a repository that is in no folder is cloned from, with {repo} for owner/name; empty: nowhere."""
+        """URL for repositories that are in no folder, with {repo} for owner/name; empty: none are cloned."""
         self.timeout_s = timeout_s
         self._sources: dict[str, SourceRepository] = {}
         self._heads: dict[Path, str] = {}
-        """What the origin of a clone has as its HEAD, where that was asked for."""
+        """HEAD of the origin of each clone, if requested."""
 
     def task(self, row: TaskRow) -> Task:
-        """The row on its clone, its commit verified; or a TaskError that names the row."""
+        """The task on its clone, with a verified commit; raises a TaskError that names the row."""
         try:
             repo, commit = self._found(row)
         except TaskError as error:
-            # Of the same kind: what could not be fetched may be fetched later.
+            # The same type of error: a failed fetch may work later.
             kind = FetchError if isinstance(error, FetchError) else TaskError
             raise kind(f"{row.source or 'task'}, {row.id}: {error}") from None
         return Task(id=row.id, text=row.text, repo=repo, base_commit=commit)
@@ -68,7 +69,7 @@ class Repositories:
         return kept, self._fetched(kept, address, row.base_commit)
 
     def _source(self, path: Path) -> SourceRepository:
-        """Looked at once: a large work tree takes git a second."""
+        """Cached: a large work tree takes git a second."""
         if str(path) not in self._sources:
             self._sources[str(path)] = find_source(path)
         return self._sources[str(path)]
@@ -90,13 +91,13 @@ class Repositories:
                 "to clone it from."
             )
         if "{repo}" not in self.url:
-            raise TaskError(f"the URL {_shown(self.url)} has no {{repo}} in it. Write one where owner/name belongs.")
+            raise TaskError(f"the URL {_shown(self.url)} has no {{repo}}. Write {{repo}} where owner/name belongs.")
         return self.url.replace("{repo}", repo)
 
     def _clone(self, repo: str, address: str) -> Path:
-        """Without a checkout: workspaces are made from commits."""
+        """Without a checkout, because workspaces are made from commits."""
         folder = private_folder(cache_folder() / "repositories")
-        # By its address too: another mirror may hold other commits.
+        # Keyed by the URL too: another mirror may have other commits.
         name = f"{repo.replace('/', '__')}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
         kept = folder / name
         with Lock(folder / f"{name}.lock"):
@@ -115,7 +116,7 @@ class Repositories:
         return kept
 
     def _fetched(self, kept: Path, address: str, commit: str) -> str:
-        """A commit of a clone in the cache, which is asked for where it came later than the clone."""
+        """A commit of a clone in the cache; fetched if it is newer than the clone."""
         if commit == "HEAD" and kept in self._heads:
             return self._heads[kept]
         if commit != "HEAD":
@@ -135,20 +136,20 @@ class Repositories:
             fetched = _commit(kept, head if commit == "HEAD" else commit)
         except TaskError as error:
             words = _shown(str(error))
-            raise FetchError(f"commit {commit} is not in the clone {kept}, and cannot be fetched: {words}") from None
+            raise FetchError(f"commit {commit} is not in the clone {kept} and cannot be fetched: {words}") from None
         if commit == "HEAD":
             self._heads[kept] = fetched
         return fetched
 
 
 def _local(address: str) -> Path | None:
-    """Where a repository of this machine lies; None: it is another machine's."""
+    """The path of a repository on this machine; None: it is on another machine."""
     path = Path(address.removeprefix("file://"))
     return path if path.is_absolute() else None
 
 
 def _copy(path: Path, git_dir: Path) -> None:
-    """As a clone of a repository on this machine, which would run git on it."""
+    """A copy of a repository on this machine; a clone would run git on it."""
     if not path.is_dir():
         raise TaskError(f"{path} does not exist. Check the path.")
     found = repository_at(path)
@@ -167,5 +168,5 @@ def _commit(repo: Path, commit: str) -> str:
 
 
 def _shown(words: str) -> str:
-    """Without secrets that an address may hold."""
+    """A URL without secrets."""
     return _URL_CREDENTIALS.sub("://", redact(words))

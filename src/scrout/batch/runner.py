@@ -1,5 +1,6 @@
-"""Runs the jobs of a batch, many at once, within one budget. What each came to is in the ledger, not here: a batch that
-was killed anywhere goes on from there."""
+"""Runs the jobs of a batch, many at once, within one budget. || All results are in the ledger, so a killed batch
+continues from there.
+"""
 
 from __future__ import annotations
 
@@ -18,31 +19,31 @@ from scrout.money import Budget, BudgetExceeded
 from scrout.text import usd
 
 PAUSES_S = (5.0, 30.0)
-"""Before each further try at a job that infrastructure failed."""
+"""Wait before each retry of a job that infrastructure failed."""
 MOST_IN_A_ROW = 20
-"""Jobs that infrastructure failed one after the other: then it is down, and going on would only fail the rest."""
+"""After this many consecutive infrastructure failures, stop: it is down, and the remaining jobs would fail too."""
 
 
 class Worker(Protocol):
-    """Where jobs are run: in this process, or on a cluster."""
+    """Runs jobs: in this process, or on a cluster."""
 
     async def run(self, job: BatchJob, known: str, say: Callable[[str], None]) -> JobResult:
-        """One try. `known` is a run that has scouted the task; empty: there is none. It raises on a bug only."""
+        """Try a job once. `known` is a run that has scouted the task; empty: none. Raises only for a bug."""
 
 
 @dataclass
 class BatchProgress:
     total: int
-    """Jobs, those of former sessions included."""
+    """All jobs, those of earlier sessions included."""
     before: int = 0
-    """Jobs that former sessions had done."""
+    """Jobs that earlier sessions finished."""
     outcomes: Counter[str] = field(default_factory=Counter)
-    """Of the jobs that ended, in all sessions."""
+    """Duration of finished jobs, in all sessions."""
     retried: int = 0
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Why a job could not be run, or not to its end, by task and arm; nothing that a fixer did."""
+    """Why a job could not run or finish, by task and arm; never the fixer's fault."""
     running: dict[tuple[str, str], str] = field(default_factory=dict)
-    """What each job says of itself, by task and arm."""
+    """Each job's current status, by task and arm."""
     stopped: str = ""
     began: float = field(default_factory=time.monotonic)
 
@@ -57,13 +58,13 @@ class BatchProgress:
 
     @property
     def left_s(self) -> float | None:
-        """None: nobody knows yet."""
+        """None: unknown yet."""
         rate = self.per_minute
         return None if rate == 0 else 60 * (self.total - self.done) / rate
 
 
 class Runner:
-    """One session of a batch: `run` it once. `finish` lets what is running end; cancelling abandons it."""
+    """One session of a batch: call `run` once. `finish` lets running jobs end; cancelling abandons them."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Runner:
         """By task, a run that has scouted it."""
         pending = [job for job in jobs if job.key not in ended]
         self._waiting = {task: deque(group) for task, group in groupby(pending, key=lambda job: job.row.id)}
-        """Of each task, the jobs that may not start yet: one scouts, and the others wait for what it finds."""
+        """Each task's waiting jobs: one job scouts, and the others wait for its result."""
         self._tasks = iter(list(self._waiting))
         self._ready: deque[BatchJob] = deque()
         self._tries: Counter[tuple[str, str]] = Counter()
@@ -103,7 +104,7 @@ class Runner:
         self.progress.stopped = self.progress.stopped or why
 
     async def run(self) -> BatchProgress:
-        """Until no job is left, or none may start."""
+        """Run until no job is left, or none may start."""
         async with asyncio.TaskGroup() as slots:
             for _ in range(min(self._at_once, self.progress.total)):
                 slots.create_task(self._slot())
@@ -117,7 +118,7 @@ class Runner:
                 ended = await self._worker.run(job, self._known.get(job.row.id, ""), partial(self._hear, job))
             finally:
                 self.budget.settle(held, held if ended.paid_usd is None else ended.paid_usd)
-            if ended.scouted:  # by a try that failed later, too: the next one need not look, nor pay, again
+            if ended.scouted:  # also from a try that failed later: the next one need not scout, nor pay, again
                 self._known.setdefault(job.row.id, ended.run)
             if self._may_try_again(job, ended):
                 self._hear(job, f"to be tried again: {ended.detail}")
@@ -126,12 +127,12 @@ class Runner:
             else:
                 self._count(job, ended)
             async with self._changed:
-                # Not before: a slot that sees nothing running and nothing ready ends.
+                # Not earlier: a slot ends if it sees nothing running and nothing ready.
                 del self.progress.running[job.key]
                 self._changed.notify_all()
 
     async def _take(self) -> tuple[BatchJob, Decimal] | None:
-        """The next job, with its worst case held; None: there is none, or none that the budget has room for."""
+        """The next job, with its worst case reserved; None: none is left, or none fits into the budget."""
         async with self._changed:
             while not self._finishing:
                 job = self._next()
@@ -162,7 +163,7 @@ class Runner:
         return self._ready.popleft()
 
     def _release(self, task: str) -> None:
-        """Let a task's jobs start: all of them, or the first alone while the others may still share its scouting."""
+        """Let a task's jobs start: all, or only the first if the others may still share its scouting."""
         waiting = self._waiting[task]
         while waiting:
             job = waiting.popleft()
@@ -171,7 +172,7 @@ class Runner:
                 break
 
     def _may_try_again(self, job: BatchJob, ended: JobResult) -> bool:
-        if ended.lasting:  # which says nothing of the infrastructure
+        if ended.lasting:  # this says nothing about the infrastructure
             return False
         self._in_a_row = self._in_a_row + 1 if ended.is_infrastructure else 0
         if self._in_a_row >= MOST_IN_A_ROW:

@@ -1,4 +1,6 @@
-"""One session of a batch: opens its folder and ledger, finds what is done, runs the rest, writes what came of it."""
+"""One session of a batch: opens its folder and ledger, finds the finished jobs, runs the rest, and writes the
+results.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class BatchSession:
     worker: Worker
 
     def runner(self, at_once: int, watch: Callable[[BatchJob, JobResult], None] = lambda job, ended: None) -> Runner:
-        """Over the jobs that are not done. One that infrastructure failed is tried again."""
+        """A runner for the unfinished jobs. Jobs that infrastructure failed are retried."""
         ended: dict[tuple[str, str], str] = {}
         scouting: dict[str, list[str]] = {}
         for run in self.ledger.runs_of(self.batch.id):
@@ -70,7 +72,7 @@ class BatchSession:
         )
 
     def write(self, command: str = "") -> Summary:
-        """Predictions, handoffs, summary and report, as far as the batch is."""
+        """Write the current predictions, handoffs, summary and report."""
         from scrout.batch.outputs.predictions import write_predictions
         from scrout.batch.outputs.report import write_report
         from scrout.batch.outputs.summary import summarize
@@ -82,7 +84,7 @@ class BatchSession:
         return summary
 
     def _scouted(self, runs: Sequence[str]) -> str:
-        """The first of a task's runs whose scouting others can take over; empty: none."""
+        """The first of a task's runs whose scouting others can reuse; empty: none."""
         for run_id in runs:
             found = self.ledger.run(run_id).scouting
             if found is not None and found.stop != "endpoint":
@@ -103,9 +105,11 @@ def open_session(
     ray: str = "",
     start_over: bool = False,
 ) -> Iterator[BatchSession]:
-    """Begin a batch in `out`, or go on with the one that lies there, unless it is to start over."""
+    """Start a batch in `out`, or continue the existing one, unless it should start over."""
     if not tasks.rows:
-        raise TaskError(f"none of the {len(tasks.problems)} rows is a task. The first: {tasks.problems[0].words}")
+        raise TaskError(
+            f"none of the {len(tasks.problems)} rows is a valid task. The first problem: {tasks.problems[0].words}"
+        )
     for fixer in [settings.fixer(name) for name in fixers] or settings.fixers:
         if read_key(fixer.key_env) == "":
             raise ConfigError(f"fixer {fixer.name!r} needs a key: the variable {fixer.key_env} is not set. Export it.")
@@ -139,11 +143,12 @@ def open_session(
 
 
 def kept_in(settings: Settings, folder: BatchFolder) -> Settings:
-    """A batch's ledger lies in its folder unless the settings name one."""
+    """A batch's ledger is in its folder unless the settings name one."""
     named = settings.ledger
     if named.path:
         return settings
-    # An address of this machine's environment is put into the settings: other machines of a cluster have their own.
+    # Copy an address from this machine's environment into the settings: other machines of a cluster have another
+    # environment.
     place = {"url": SecretStr(named.address)} if named.address else {"path": str(folder.ledger)}
     own = named.model_copy(update=place)
     return settings.model_copy(update={"ledger": own})

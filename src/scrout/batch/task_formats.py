@@ -1,6 +1,6 @@
-"""The forms that one row of a task file may have: our own, SWE-bench's, SWE-bench Pro's, and recon's task sets.
+"""The formats of a task file's rows: scrout's own, SWE-bench's, SWE-bench Pro's, and recon's task sets.
 
-A row is hostile: what is missing or of the wrong kind is a TaskError that says so, never another exception.
+Rows are untrusted: a missing or wrong field raises a TaskError that names it, never another exception.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scrout.base import TaskError, first_problem
 from scrout.task import Gold, issue_text
 
 Fields = Mapping[str, object]
-"""A JSON object whose values nobody has looked at yet."""
+"""A JSON object with unchecked values."""
 
 MOST_ID_CHARACTERS = 200
 _COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
@@ -26,16 +26,16 @@ _OWN_FIELDS = frozenset(("id", "text", "repo", "base_commit", "gold"))
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task of a task file, not yet tied to a clone."""
+    """One task of a task file, without a clone yet."""
 
     id: str
     text: str
     repo: str
     """A path (absolute, or relative to the task file), or owner/name."""
     base_commit: str
-    """HEAD: whatever the repository is at when the task starts."""
+    """HEAD: the repository's commit when the task starts."""
     gold: Gold | None = None
-    """What grading and studies may see. None: the file does not say."""
+    """Data for grading and studies only. None: the file has none."""
     source: str = ""
 
 
@@ -44,7 +44,10 @@ def read_row(fields: Fields, source: str) -> TaskRow:
     if not row_id:
         raise TaskError("it has neither an `id` nor an `instance_id`. Each task needs a name of its own.")
     if len(row_id) > MOST_ID_CHARACTERS or not row_id.isprintable():
-        raise TaskError(f"its id has {len(row_id):,} characters or some that cannot be shown. Give it a short name.")
+        raise TaskError(
+            f"its id has {len(row_id):,} characters or contains characters that cannot be printed. Give it a short "
+            f"name."
+        )
     base_commit = _text(fields, "base_commit").strip()
     if not (_COMMIT.fullmatch(base_commit) or base_commit == "HEAD"):
         raise TaskError(f"its base_commit is {base_commit[:80]!r}. Give the commit's hexadecimal id, or HEAD.")
@@ -69,7 +72,7 @@ def row_name(fields: Fields) -> str:
 
 
 def _statement(fields: Fields) -> str:
-    """The issue; of SWE-bench Pro with its requirements and interface, as its fixers were given them."""
+    """The issue; for SWE-bench Pro with its requirements and interface, as its fixers got them."""
     text = _unquoted(_text(fields, "problem_statement"))
     if "requirements" not in fields and "interface" not in fields:
         return text
@@ -78,7 +81,7 @@ def _statement(fields: Fields) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """A field that is itself a JSON string is decoded, if encoding it again gives the very same text."""
+    """Decode a field that is itself a JSON string, if encoding it again gives exactly the same text."""
     if not (len(text) > 1 and text[0] == text[-1] == '"'):
         return text
     try:
@@ -101,7 +104,7 @@ def _own_gold(told: object) -> Gold | None:
 
 
 def _published_gold(fields: Fields) -> Gold | None:
-    """SWE-bench's fields, or the files alone where the patch itself is not told."""
+    """SWE-bench's fields, or only the files if the patch is missing."""
     patch = _text(fields, "patch", default="")
     files = _names(fields, "gold_files")
     if not patch and not files:
@@ -126,7 +129,7 @@ def _text(fields: Fields, name: str, default: str | None = None) -> str:
 
 
 def _names(fields: Fields, *names: str) -> tuple[str, ...]:
-    """A list of names, or the JSON of one."""
+    """A list of names, or its JSON."""
     name = next((name for name in names if fields.get(name) is not None), "")
     value = fields.get(name)
     if value is None:
@@ -135,7 +138,7 @@ def _names(fields: Fields, *names: str) -> tuple[str, ...]:
         try:
             value = json.loads(value) if value.strip() else []
         except (ValueError, RecursionError):
-            raise TaskError(f"its `{name}` is text that is no JSON list. Give a list of tests.") from None
+            raise TaskError(f"its `{name}` is text, but not a JSON list. Give a list of tests.") from None
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
         raise TaskError(f"its `{name}` is {_kind(value)}. It must be a list of texts.")
     return tuple(value)

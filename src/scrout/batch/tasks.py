@@ -1,7 +1,6 @@
-"""Task files, read once and whole: JSON, JSON lines, either of them gzipped, Parquet, or a folder of issues.
+"""Reads task files: JSON, JSON lines, either of them gzipped, Parquet, or a folder of issues.
 
-A row that cannot be used is a Problem with its line and id, and the rest goes on. Only a source of which nothing can
-be read is a TaskError.
+An unusable row is recorded as a Problem with its line and id. A source without any readable row raises a TaskError.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from scrout.task import MAX_ISSUE_BYTES, issue_text
 __all__ = ["Repositories", "TaskFile", "TaskRow", "UnusableRow", "read_tasks"]
 
 MAX_FILE_BYTES = 2_000_000_000
-"""Unpacked. More than any published task set; a gzipped file can promise anything."""
+"""Unpacked size. Larger than any published task set; a gzipped file can claim any size."""
 ISSUES = (".md", ".txt")
-"""What files of a folder of issues end with."""
+"""Suffixes of issues in a folder."""
 
 
 @dataclass(frozen=True)
 class UnusableRow:
     source: str
     id: str
-    """Empty: it could not be read."""
+    """Empty: the id could not be read."""
     words: str
 
 
@@ -43,11 +42,11 @@ class TaskFile:
     rows: tuple[TaskRow, ...]
     problems: tuple[UnusableRow, ...]
     digest: str
-    """Of ids, texts, repositories and commits, not of gold."""
+    """Digest of ids, texts, repositories and commits, not of gold."""
 
 
 def read_tasks(source: Path, repo: Path | None = None) -> TaskFile:
-    """All tasks of a file, or of a folder of issues on `repo`; or a TaskError where there is nothing to read."""
+    """All tasks of a file, or of a folder of issues about `repo`; raises a TaskError if there are none."""
     rows: dict[str, TaskRow] = {}
     problems: list[UnusableRow] = []
     for found in _folder(source, repo) if source.is_dir() else _file(source):
@@ -69,22 +68,23 @@ def _digest(rows: Iterable[TaskRow]) -> str:
 
 
 def _folder(folder: Path, repo: Path | None) -> Iterator[TaskRow | UnusableRow]:
-    """Each file is one issue of the repository."""
+    """Each file is one issue about the repository."""
     if repo is None:
-        raise TaskError(f"{folder} is a folder of issues. Say which repository they are about with --repo.")
+        raise TaskError(f"{folder} is a folder of issues. Name the repository that they are about with --repo.")
     try:
         files = sorted(file for file in folder.iterdir() if file.suffix in ISSUES and file.is_file())
     except OSError as error:
         raise TaskError(f"{folder}: {error.strerror}. Check the path and its permissions.") from None
-    # The commit itself: were it only HEAD, an interrupted batch could go on with another one.
+    # The commit itself: with just HEAD, an interrupted batch could continue with another commit.
     head = find_source(repo).head
     for file in files:
         source, row_id = _shown(file), file.stem.encode(errors="replace").decode()
         try:
             if file.is_symlink() or follows_foreign_link(file):
-                # The folder may have come with a repository, and the link name any file of the user's.
+                # The folder may come with a repository, and the symlink may point to any file of the user.
                 raise TaskError(
-                    "it is, or leads through, a symlink, and scrout follows none. Put the file itself there."
+                    "it is a symlink or is reached through one, and scrout does not follow symlinks. Put the file "
+                    "itself there."
                 )
             with file.open("rb") as opened:
                 text = issue_text(opened.read(MAX_ISSUE_BYTES + 1), source)
@@ -139,10 +139,12 @@ def _lines(raw: bytes, path: Path) -> Iterator[TaskRow | UnusableRow]:
         except UnicodeDecodeError as error:
             yield UnusableRow(source, "", f"the line is not UTF-8 (byte {error.start}).")
         except json.JSONDecodeError as error:
-            yield UnusableRow(source, "", f"the line is no JSON ({error.msg}, column {error.colno}). Was it cut off?")
+            yield UnusableRow(
+                source, "", f"the line is not JSON ({error.msg}, column {error.colno}). It may be cut off."
+            )
         except (ValueError, RecursionError):
             yield UnusableRow(
-                source, "", "the line is no JSON that can be read: it holds too long a number, or is nested."
+                source, "", "the line cannot be read as JSON: a number is too long, or it is nested too deeply."
             )
         else:
             yield _row(value, source, path)
@@ -151,14 +153,14 @@ def _lines(raw: bytes, path: Path) -> Iterator[TaskRow | UnusableRow]:
 def _row(value: object, source: str, path: Path) -> TaskRow | UnusableRow:
     if not isinstance(value, dict):
         return UnusableRow(
-            source, "", "it is no JSON object. Each task is an object with an id, a repo and a base_commit."
+            source, "", "it is not a JSON object. Each task is an object with an id, a repo and a base_commit."
         )
     try:
         row = read_row(value, source)
     except TaskError as error:
         return UnusableRow(source, row_name(value)[:200], str(error))
     beside = path.resolve().parent / row.repo
-    # A path counts from the file that names it, wherever scrout is started.
+    # A path is relative to the file that contains it, not to the current folder.
     here = row.repo.startswith(("./", "../")) or (not Path(row.repo).is_absolute() and _is_folder(beside))
     return TaskRow(row.id, row.text, str(beside.resolve()), row.base_commit, row.gold, source) if here else row
 
@@ -172,7 +174,7 @@ def _whole(raw: bytes) -> object:
 
 
 def _read(path: Path) -> tuple[bytes, str]:
-    """The file's bytes, and what is wrong with its end."""
+    """The file's bytes, and a problem with its end."""
     try:
         with path.open("rb") as opened:
             zipped = opened.read(2) == b"\x1f\x8b"

@@ -1,1 +1,1 @@
-"""The command line: one file a command, each parsing, calling one library function and rendering."""
+"""The command line: one file per command; each parses, calls one library function and renders its result."""

@@ -1,4 +1,4 @@
-"""`scrout calibrate`: what the router would have solved and spent on tasks with known outcomes."""
+"""`scrout calibrate`: measures the router on tasks with known outcomes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--policy",
     type=click.Choice(("paper", "value")),
     show_default="route.policy of the settings",
-    help="Find a theta (paper), or what a solve is worth (value).",
+    help="Calibrate a theta (paper), or the worth of a solve (value).",
 )
 @click.option("--save", "kept", is_flag=True, help="Store the result with your résumés, where the router reads it.")
 @click.option("--plot", type=options.PATH, metavar="FILE.svg", help="Also plot solve rate against cost.")
@@ -58,7 +58,7 @@ def command(
     """
     if plot:
         if plot.suffix != ".svg":
-            raise RouteError(f"--plot {plot}: pictures are SVG. Name a file that ends in .svg.")
+            raise RouteError(f"--plot {plot}: plots are SVG. Name a file that ends in .svg.")
         options.must_be_writable(plot, "--plot")
     settings = completed(options.read_settings(repo), render.say)
 
@@ -84,7 +84,7 @@ def command(
 
 
 def _keep(found: Calibration, judge: Router) -> None:
-    """Save it, and say what changed and whether the pool is the one it is of."""
+    """Save the calibration; says what changed and whether it matches the pool."""
     from scrout.route.calibrate import changed, load, save
 
     before = [one for folder in judge.folders if (one := load(folder)) is not None]
@@ -135,5 +135,5 @@ def _percent(change: Estimate | None) -> str:
 
 
 def _tenth(share: float) -> float:
-    """Of a percent, and nothing is plain 0.0."""
+    """With one decimal; zero is plain 0.0."""
     return round(100 * share, 1) + 0.0

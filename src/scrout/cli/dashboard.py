@@ -50,7 +50,7 @@ def command(host: str, port: int, variable: str, repo: Path) -> int:
 
 
 def refuse_missing(what: str) -> None:
-    """Name what a server needs and this installation has not."""
+    """Raise a ConfigError that names the missing packages of a server."""
     if lacking := [name for name in NEEDED if find_spec(name) is None]:
         raise ConfigError(
             f"{what} needs packages that are not installed: {', '.join(lacking)}. Run pip install 'scrout[web]', or in "

@@ -17,7 +17,7 @@ from scrout.git import GitDir, make_git_dir
 _AUTHOR = {
     **{f"GIT_{who}_NAME": "larder" for who in ("AUTHOR", "COMMITTER")},
     **{f"GIT_{who}_EMAIL": "larder@localhost" for who in ("AUTHOR", "COMMITTER")},
-    # One date, so that the example is the same commit every time and its base is found in the cache.
+    # A fixed date, so that the example is the same commit every time and its base is found in the cache.
     **{f"GIT_{who}_DATE": "2026-01-01T12:00:00+0000" for who in ("AUTHOR", "COMMITTER")},
 }
 

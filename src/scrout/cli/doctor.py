@@ -30,7 +30,7 @@ from scrout.text import usd
 _LOW_DISK_BYTES = 2 * 1024**3
 _KEY_NAMES = ("API_KEY", "AUTH_TOKEN", "ACCESS_TOKEN")
 FIXER = "fixer "
-"""What the name of a finding about one begins with."""
+"""Name prefix of findings about fixers."""
 _MARK = {"ok": ("ok", "green"), "advice": ("--", "yellow"), "missing": ("!!", "red")}
 
 
@@ -51,7 +51,7 @@ class DoctorReport(FrozenModel):
 
 
 @click.command(name="doctor")
-@click.option("--strict", is_flag=True, help="Exit with 1 also if a configured fixer cannot work.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 if a configured fixer cannot work.")
 @options.common
 def command(repo: Path, strict: bool, as_json: bool) -> int:
     """Example: scrout doctor --strict
@@ -73,7 +73,7 @@ def _fails(finding: DoctorFinding, strict: bool) -> bool:
 
 
 def examine(repo: Path, settings: Settings) -> Iterator[DoctorFinding]:
-    """Everything a run depends on, most needed first."""
+    """Everything that a run depends on, most important first."""
     yield _finding("python", f"{platform.python_version()} on {platform.system()}")
     yield _git()
     yield _sandbox(settings)
@@ -86,7 +86,7 @@ def examine(repo: Path, settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def _finding(name: str, detail: str, next_step: str = "", *, status: Status | None = None) -> DoctorFinding:
-    """With a next step it is advice, unless it says otherwise."""
+    """A finding with a next step is advice, unless `level` says otherwise."""
     return DoctorFinding(
         name=name, status=status or ("advice" if next_step else "ok"), detail=detail, next_step=next_step
     )
@@ -102,18 +102,18 @@ def _git() -> DoctorFinding:
 def _sandbox(settings: Settings) -> DoctorFinding:
     try:
         found = probe(settings.sandbox)
-    except (OSError, ScroutError) as error:  # a machine that lacks this much is what doctor is for
+    except (OSError, ScroutError) as error:  # doctor must work on a machine where this fails
         return _finding("sandbox", str(error), "Install coreutils, bash and git.", status="missing")
     status: Status = "missing" if found.tier is None else "advice" if found.tier.weakness else "ok"
     return _finding("sandbox", found.detail, found.remedy, status=status)
 
 
 def _tiers(settings: Settings) -> Iterator[DoctorFinding]:
-    """Every tier that scrout may choose by itself, and why it can or cannot."""
+    """Every tier that scrout may choose automatically, and why it works or not."""
     try:
         for found in probe_all(settings.sandbox):
             yield _finding(f"tier {found.name}", found.detail, status="advice" if found.tier is None else "ok")
-    except (OSError, ScroutError):  # said by the sandbox's own finding
+    except (OSError, ScroutError):  # in the sandbox's own finding
         return
 
 

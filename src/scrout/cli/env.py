@@ -1,4 +1,4 @@
-"""`scrout env`: the repository's environment, shown, built and cleared."""
+"""`scrout env`: shows, builds and clears the repository's environment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _show(repo: Path, as_json: bool) -> int:
 
 
 @command.command(name="build")
-@click.option("--force", is_flag=True, help="Build again, although a build is there or has failed.")
+@click.option("--force", is_flag=True, help="Build again, even if a build exists or has failed.")
 @options.common
 def _build(repo: Path, force: bool, as_json: bool) -> int:
     """Example: scrout env build --force
@@ -159,5 +159,5 @@ def _view(report: EnvironmentReport) -> Text:
 
 
 def _text(words: str, style: str = "") -> Text:
-    """What comes from a repository is shown inert."""
+    """Text from a repository, without control characters."""
     return Text(render.inert(words), style)

@@ -1,4 +1,4 @@
-"""`scrout feedback`: what came of a run, so that the router learns from it."""
+"""`scrout feedback`: records a run's outcome, so that the router learns from it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class FeedbackReport(FrozenModel):
     verdict: Verdict
     former: Verdict | Grade | None
     key: str
-    """Whose résumé learned it: agent/model@effort."""
+    """Key of the résumé that learned it: agent/model@effort."""
     replaced: bool
-    """True: a former outcome of the same task gave way."""
+    """True: it replaced a former outcome of the same task."""
     n: int
     solved: int
     growing: bool
-    """True: too few yet to count."""
+    """True: the résumé has too few outcomes to be used."""
     drift: Drift | None
 
 

@@ -27,16 +27,16 @@ from scrout.records import Run
 @options.dirty
 @options.sandbox
 @options.goal
-@click.option("--fixer", help="Use this fixer; the router is not asked.")
+@click.option("--fixer", help="Use this fixer instead of the router's choice.")
 @click.option(
     "--handoff",
     type=click.Choice(get_args(HandoffMode)),
     metavar="MODE",
-    help=f"What the fixer is told: {', '.join(get_args(HandoffMode))}.",
+    help=f"The part of the handoff that the fixer gets: {', '.join(get_args(HandoffMode))}.",
 )
 @click.option("--escalate", is_flag=True, help="Try the next fixer if a patch proves wrong.")
 @click.option("--out", type=options.PATH, help="Write the patch to this file.")
-@click.option("--apply", "apply_patch", is_flag=True, help="Apply a patch that the check does not doubt.")
+@click.option("--apply", "apply_patch", is_flag=True, help="Apply the patch, unless the check doubts it.")
 @click.option("--fresh", is_flag=True, help="Start over; do not resume an interrupted run.")
 @options.common
 def command(
@@ -62,7 +62,7 @@ def command(
     if fixer:
         settings = settings.only(fixer)
     given = ({"handoff": handoff} if handoff else {}) | ({"escalate": True} if escalate else {})
-    if handoff:  # said for this run, it counts for more than what a fixer's entry says
+    if handoff:  # the option of this run overrides a fixer's entry
         pool = tuple(entry.model_copy(update={"handoff": None}) for entry in settings.fixers)
         settings = settings.model_copy(update={"fixers": pool})
     settings = settings.model_copy(update={"fix": settings.fix.model_copy(update=given)})
@@ -86,7 +86,7 @@ def _say_resumed(run: OpenRun) -> None:
 
 
 def deliver(run: Run, settings: Settings, *, as_json: bool = False, out: Path | None = None) -> None:
-    """The story and advice to standard error, the patch or the JSON to standard output or a file."""
+    """Write the summary and advice to standard error, the patch or the JSON to standard output or a file."""
     if not as_json:
         render.talk.print(render.story(run))
     _advise(run, settings)
@@ -138,7 +138,7 @@ def _apply_unless_wrong(run: Run) -> None:
 
 def _apply(run: Run) -> None:
     if re.search("(?m)^copy (from|to) ", run.patch):
-        # By either line git takes it for a copy, and reads that file wherever it lies. No patch of a workspace has one.
+        # Either line makes git copy a file, which may be anywhere on the host. A workspace's patch never has one.
         raise TaskError(
             f"the patch copies a file, and was not applied. Look at it with `scrout show {run.id} --patch`."
         )
@@ -147,7 +147,7 @@ def _apply(run: Run) -> None:
             git("apply", "--whitespace=nowarn", "-", stdin=run.patch.encode("utf-8", "surrogateescape"))
     except GitError as error:
         raise TaskError(
-            f"the patch does not fit your work tree, which was left as it was: {error}. It was made for "
+            f"the patch does not apply to your work tree, which was not changed: {error}. The patch was made for "
             f"{run.task.base_commit[:10]}; print it again with `scrout show {run.id} --patch`."
         ) from None
     render.say(f"applied to {run.task.repo}")

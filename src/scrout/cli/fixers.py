@@ -1,4 +1,4 @@
-"""`scrout fixers`: the résumés that fixers are chosen by, added, listed, shown and removed."""
+"""`scrout fixers`: adds, lists, shows and removes the résumés that fixers are chosen by."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from scrout.route.task_vectors import TaskVectors
 from scrout.text import usd
 
 TOP_GROUPS = 3
-"""Repositories that `show` names."""
+"""Maximum number of repositories that `show` names."""
 WIDE = 120
-"""Columns of a terminal from which on the list has room for sources."""
+"""Minimum terminal width for the column of sources."""
 ARMS: tuple[Arm, ...] = ("handoff", "solo")
 
 
@@ -52,22 +52,22 @@ class ArmReport(FrozenModel):
     solves: Rate
     cost_usd: Usd | None
     quartiles_usd: tuple[Usd, Usd, Usd] | None
-    """Of the known costs; None: fewer than two are."""
+    """Of the known costs; None: fewer than two are known."""
 
 
 class GroupReport(FrozenModel):
     name: str
-    """What its instance_ids begin with."""
+    """The common prefix of its instance_ids."""
     solves: Rate
 
 
 class ResumeReport(FrozenModel):
     key: str
-    """agent/model@effort, the last two where there are some."""
+    """agent/model@effort; model and effort may be missing."""
     public: bool
     """True: it comes with scrout."""
     growing: bool
-    """True: fewer outcomes than anybody is judged by."""
+    """True: too few outcomes to be used."""
     solves: Rate
     serves: tuple[Serves, ...]
     cost_handoff_usd: Usd | None
@@ -76,12 +76,12 @@ class ResumeReport(FrozenModel):
     source: str
     made: date
     drift: str
-    """Where predictions and results have parted: what to know and do. Empty: they have not."""
+    """Drift between predictions and results, with the next step. Empty: none."""
 
 
 class ResumeDetails(ResumeReport):
     embedded: int
-    """Its tasks that have a vector of the embedder in use; the others do not count for the probabilities."""
+    """Its tasks with a vector of the embedder in use; the others do not affect the probabilities."""
     tasks: int
     nearness: Nearness | None
     arms: tuple[ArmReport, ...]
@@ -95,7 +95,7 @@ class Removed(FrozenModel):
 
 
 class ResumeCatalog:
-    """The résumés of the user and those that come with scrout, beside the pool that goes by them."""
+    """The user's and the shipped résumés, and the pool that uses them."""
 
     def __init__(self, settings: Settings, shipped: Path = SHIPPED) -> None:
         self.settings = settings
@@ -119,7 +119,7 @@ class ResumeCatalog:
         return FixerKey.parse(name)
 
     def resume(self, name: str) -> Resume:
-        """What the router knows an entry of the pool by, also if that is borrowed; else the résumé of a key."""
+        """The résumé that a pool entry uses, even if borrowed; otherwise, the résumé of a key."""
         key = self.key(name)
         pooled = any(fixer.name == name for fixer in self.settings.fixers)
         found = (self.serving(name) if pooled else None) or self.own.get(key) or self.public.get(key)
@@ -131,24 +131,24 @@ class ResumeCatalog:
         return found
 
     def serving(self, fixer: str) -> Resume | None:
-        """What the router knows an entry of the pool by; a RouteError where it would refuse the entry."""
+        """The résumé that a pool entry uses; raises a RouteError if the router would refuse the entry."""
         from scrout.route.router import Router
 
         entry = self.settings.fixer(fixer)
-        # A pool of this one alone: a wrong name in another entry is no fault of this one.
+        # A pool of only this entry, so that a wrong name in another does not matter.
         router = Router(self.settings.model_copy(update={"fixers": (entry,)}), self.folder, shipped=self.shipped)
         router.resumes = self.counting
         return router.resume_of(entry)
 
     @cached_property
     def served(self) -> dict[str, Resume | None]:
-        """What each entry of the pool goes by, without those that the router refuses."""
+        """The résumé of each pool entry, without entries that the router refuses."""
         names = [fixer.name for fixer in self.settings.fixers if fixer.name not in self.refused]
         return {name: self.serving(name) for name in names}
 
     @cached_property
     def refused(self) -> dict[str, str]:
-        """Entries of the pool that the router refuses, and why."""
+        """Pool entries that the router refuses, and why."""
         found = {}
         for fixer in self.settings.fixers:
             try:
@@ -234,12 +234,12 @@ def _add(
             former = former or book.public.get(key)
         elif former and not replace:
             raise RouteError(
-                f"{key} has a résumé of {former.n} outcomes ({former.source}). --extend joins these to it, --replace "
-                "makes it anew."
+                f"{key} already has a résumé of {former.n} outcomes ({former.source}). Add these to it with "
+                f"--extend, or replace it with --replace."
             )
         if former and extend:
             source = with_source(former.source, source)
-            # Costs of two price lists do not mix: the former one is kept only where it still holds.
+            # Costs of two price lists must not be mixed: the former price is kept only if it still applies.
             price = price if former.price == price else None
             resume = build_resume(key, extended(former, told, replace=replace), source=source, price=price)
         else:
@@ -303,8 +303,8 @@ def _remove(name: str, repo: Path, as_json: bool) -> int:
     if key not in book.own:
         known = ", ".join(map(str, book.own)) or "none"
         raise RouteError(
-            f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them. A public one comes with "
-            f"scrout and stays; one of your own counts in its place: `scrout fixers add {key} --outcomes FILE`."
+            f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them. The public résumés that come "
+            f"with scrout cannot be removed; one of your own replaces it: `scrout fixers add {key} --outcomes FILE`."
         )
     path = book.folder / resumes.file_of(book.own[key])
     with alone(book.folder, RESUMES):

@@ -28,7 +28,7 @@ _event = click.option(
     "--event",
     "payload",
     type=options.PATH,
-    help="File with the forge's payload. Without it: the one that the runner names.",
+    help="File with the forge's payload. Default: the runner's event file.",
 )
 _admission = click.option(
     "--admission", "admission_word", required=True, help="Output `admission` of `scrout forge admit`."
@@ -67,7 +67,7 @@ def command() -> None:
     default="0",
     metavar="USD",
     show_default=True,
-    help="Budget of one run; with 0 nothing runs that costs.",
+    help="Budget of one run; 0 allows only free work.",
 )
 @click.option(
     "--day-usd",
@@ -149,7 +149,7 @@ def work(payload: Path | None, admission_word: str, repo: Path, out: Path) -> in
     options.must_be_writable(out, "--out")
     try:
         settings = completed(options.read_settings(repo), render.say)
-    except ScroutError as error:  # the issue is told, as of any other failure
+    except ScroutError as error:  # the issue gets a comment, as for any other failure
         render.say(f"failed: {error}")
         result = failure_of(error, admission, verb, place.commit)
     else:
@@ -207,7 +207,10 @@ def _read_event(place: CiEnvironment, payload: Path | None) -> Event:
         raise ForgeError("the runner names no event file. Pass the payload's file with --event.")
     event = read_event(place.kind, read_payload(path))
     if event.repository != place.repository:
-        raise ForgeError(f"the event is of {event.repository!r}, and this job of {place.repository!r}.")
+        raise ForgeError(
+            f"the event is of {event.repository!r}, but this job runs in {place.repository!r}. Run it in the event's "
+            f"repository."
+        )
     return event
 
 
@@ -230,7 +233,7 @@ def _budget(place: CiEnvironment, token: str) -> OpenBudget:
 
 
 def _output(name: str, value: str) -> None:
-    """For the jobs that follow: into GitHub's own file, or into one that GitLab takes as a report."""
+    """Write outputs for later jobs: to GitHub's file, or to a file that GitLab reads as a report."""
     told = os.environ.get("GITHUB_OUTPUT") or os.environ.get("SCROUT_FORGE_OUTPUT")
     if told and "\n" not in value:
         key = name if os.environ.get("GITHUB_OUTPUT") else f"SCROUT_{name.upper()}"

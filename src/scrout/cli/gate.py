@@ -31,13 +31,13 @@ def command(repo: Path, handoff_file: str, issue_source: str | None, dirty: bool
     """
     settings = options.read_settings(repo)
     if handoff_file == issue_source == "-":
-        raise TaskError("--handoff - and --issue - cannot both be standard input. Put one of them into a file.")
+        raise TaskError("--handoff - and --issue - cannot both read standard input. Put one of them into a file.")
     raw = options.read_file(handoff_file, "handoff")
     try:
         claimed = handoff.read(raw)
     except HandoffError as error:
         raise HandoffError(f"--handoff {handoff_file}: {error}") from None
-    # Without the issue there is nothing for an error to agree with; the gate is stricter then, not looser.
+    # Without the issue, no error can match it; the gate is then stricter, not looser.
     text = options.read_issue(issue_source, repo) if issue_source else "(no issue given)"
     with open_with_progress(repo, text, settings, dirty=dirty) as (task, kit):
         kit.progress("replaying the claim")

@@ -1,4 +1,4 @@
-"""Groups of commands. A help page starts with an example, and a list of commands has what follows that."""
+"""Command groups. A help page starts with an example; the list of commands shows the line after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group whose commands are in one module."""
+    """A group whose commands are defined in one module."""
 
     command_class = _Command
 
@@ -25,7 +25,7 @@ class CommandGroup(click.Group):
 class LazyGroup(click.Group):
     """Commands are imported one at a time, so that `scrout --version` imports none.
 
-    `sections` names the commands of a package and says what each does. A command is the `command` of its module.
+    `sections` names the commands of a package and says what each does. Each module defines its command as `command`.
     """
 
     def __init__(self, *, package: str, sections: Mapping[str, Mapping[str, str]], **given: Any) -> None:

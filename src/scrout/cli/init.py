@@ -1,4 +1,4 @@
-"""`scrout init`: a scrout.toml with what this machine has, and every key commented."""
+"""`scrout init`: writes a scrout.toml for this machine, with every key as a comment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scrout.pipeline import router
 from scrout.text import usd
 
 TYPICAL_ISSUE = "A function raises a TypeError for an empty list. It should return an empty result."
-"""What the pool's usual costs are asked for: those of a short report."""
+"""A short issue, to estimate the usual costs of the pool."""
 
 TEMPLATE = package_files("scrout").joinpath("templates", "scrout.toml").read_text(encoding="utf-8")
 
@@ -27,7 +27,7 @@ TEMPLATE = package_files("scrout").joinpath("templates", "scrout.toml").read_tex
 @click.command(name="init")
 @click.option("--user", is_flag=True, help="Write it into your configuration folder, for every repository.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-@click.option("--bare", is_flag=True, help="Look for nothing: only the embedded repair is in the pool.")
+@click.option("--bare", is_flag=True, help="Do not search this machine: only the built-in repair is in the pool.")
 def command(user: bool, force: bool, bare: bool) -> int:
     """Example: scrout init
 
@@ -36,12 +36,12 @@ def command(user: bool, force: bool, bare: bool) -> int:
     It looks for programs on your PATH, for keys by their names, and for model servers on this machine's usual ports.
     It contacts no other machine.
     """
-    # The user's own may be a link of the user's own. One in a repository could lead to any file.
+    # The user's own file may be a symlink. One in a repository could point to any file.
     path = user_file().resolve() if user else Path(FILE_NAME)
     if is_foreign_link(path):
-        raise ConfigError(f"{path} is a symlink, and scrout follows none in a repository. Remove it first.")
+        raise ConfigError(f"{path} is a symlink, and scrout does not follow symlinks in a repository. Remove it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    config_folder(Path())  # from now on no program of this repository counts
+    config_folder(Path())  # from now on, no program in this repository is used
     found = Discovery((), ()) if bare else discover()
     text = TEMPLATE + "".join(f"\n{fixer.toml()}" for fixer in found.fixers)
     try:
@@ -62,7 +62,7 @@ def command(user: bool, force: bool, bare: bool) -> int:
 
 
 def _tell_costs(path: Path) -> None:
-    """The pool of the new file, cheapest first, and what one issue would cost."""
+    """List the new file's pool, cheapest first, with the cost of one issue."""
     settings = completed(load(path), render.say)
     if len(settings.fixers) == 1:
         render.say("The pool is repair alone: it costs nothing and makes small edits. Add a model for more.")

@@ -1,4 +1,4 @@
-"""`scrout ledger`: the books, re-derived."""
+"""`scrout ledger`: audits the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scrout.ledger.opening import open_ledger
 from scrout.text import plural, usd
 
 MANY = 500
-"""Runs, from which on progress is shown: fewer take a second."""
+"""Number of runs from which progress is shown: fewer take a second."""
 
 
 @click.group(name="ledger", cls=CommandGroup)

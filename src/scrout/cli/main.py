@@ -13,8 +13,8 @@ import click
 from scrout import __version__
 from scrout.cli.groups import LazyGroup
 
-# Section -> name -> what it does. The module of the same name in this package holds the command and is
-# loaded when it is needed.
+# Section -> name -> description. The module of the same name in this package defines the command and is loaded when
+# needed.
 SECTIONS = {
     "Work": {
         "fix": "Scout, gate, route, fix and check one issue.",
@@ -64,9 +64,9 @@ def scrout() -> None:
 
 
 def main() -> NoReturn:
-    """Entry point. 0 done, 1 not solved, 2 the user's error, 130 interrupted."""
+    """Entry point. Exit codes: 0 done, 1 not solved, 2 user error, 130 interrupted."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # A hangup that is ignored already was ignored on purpose, by nohup.
+        # If SIGHUP is already ignored, nohup did that on purpose.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
     try:
@@ -75,11 +75,11 @@ def main() -> NoReturn:
         error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        # All is cleaned up: one more of them must not change the exit code.
+        # Cleanup is finished: another signal must not change the exit code.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         click.echo("interrupted", err=True)
-        # Not sys.exit, which would wait for a thread that still reads an index.
+        # Not sys.exit, which would wait for a thread that is still reading an index.
         os._exit(INTERRUPTED)
     except Exception as error:
         code = _explain(error)
@@ -87,8 +87,8 @@ def main() -> NoReturn:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Ended from outside, scrout cleans up as on Ctrl-C: no process, mount or stray file stays behind."""
-    # A terminal that closes sends both, and the second must not cut the cleaning short.
+    """On SIGTERM or SIGHUP, clean up as on Ctrl-C: no process, mount or stray file is left."""
+    # A terminal that closes sends both, and the second must not interrupt the cleanup.
     for other in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(other, signal.SIG_IGN)
     on_ctrl_c = signal.getsignal(signal.SIGINT)

@@ -16,7 +16,7 @@ PORT = 8787
 
 @click.command(name="mcp")
 @options.repository
-@click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback, in place of standard input and output.")
+@click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback instead of standard input and output.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="With --http; 0 takes a free port."
 )

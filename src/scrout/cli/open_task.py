@@ -1,4 +1,4 @@
-"""What `fix`, `scout` and `gate` have in common: a repository and an issue become a task with its kit."""
+"""Shared code of `fix`, `scout` and `gate`: makes a task from a repository and an issue, and opens its kit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scrout.task import Task
 
 @contextmanager
 def open_with_progress(repo: Path, text: str, settings: Settings, *, dirty: bool) -> Iterator[tuple[Task, Kit]]:
-    """The task and everything it needs; progress and what is left out go to standard error."""
+    """Open the task and everything it needs; writes progress and left-out changes to standard error."""
     source = find_source(repo)
     changed = 0 if dirty else count_changed(source, settings.sandbox)
     if changed:
@@ -49,6 +49,7 @@ def _must_hold(base: Base, subtree: str) -> None:
         kind = b""
     if kind != b"tree":
         raise TaskError(
-            f"the subtree {subtree!r} is no folder of commit {base.commit[:10]}. Name one relative to the repository's "
+            f"the subtree {subtree!r} is not a folder in commit {base.commit[:10]}. Name one relative to the "
+            f"repository's "
             "root; --dirty includes folders that are not committed."
         )

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they are read into."""
+"""Options that several commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrout.batch.tasks import UnusableRow
 
 MAX_FILE_BYTES = 10_000_000
-"""Of any other file that a user names."""
+"""Maximum size of any other file that a user names."""
 
 _GOALS = ("min_solve", "max_usd", "dial", "solve_usd")
 POLICIES = ("value", "paper")
@@ -39,13 +39,13 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def _position(value: str) -> float:
-    """Of the dial, as a number or a word."""
+    """A dial's position, as a number or a word."""
     try:
         position = DIAL_WORDS[value] if value in DIAL_WORDS else float(value)
     except ValueError:
         position = -1.0
     if not 0 <= position <= 1:
-        raise click.BadParameter(f"{value!r} is neither from 0 to 1 nor one of {', '.join(DIAL_WORDS)}.")
+        raise click.BadParameter(f"{value!r} is neither a number from 0 to 1 nor one of {', '.join(DIAL_WORDS)}.")
     return position
 
 
@@ -55,12 +55,12 @@ def dollars(value: str) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount < 0:
-        raise click.BadParameter(f"{value!r} is no amount. Write dollars such as 0.50.")
+        raise click.BadParameter(f"{value!r} is not an amount. Write dollars such as 0.50.")
     return amount
 
 
 def _remembered(flag: str, **about: Any) -> Callable[[F], F]:
-    """An option that is kept with the context, so that a command need not pass it on to `read_settings`."""
+    """An option stored in the context, so that a command need not pass it to `read_settings`."""
 
     def remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
         context.meta[f"scrout.{parameter.name}"] = value
@@ -87,12 +87,12 @@ comments = _remembered("--comments", is_flag=True, help="Read its comments on Gi
 
 
 def issue(function: F) -> F:
-    """--issue, which must be given, and --comments."""
+    """--issue, which is required, and --comments."""
     return click.option("--issue", "issue_source", required=True, help=ISSUE_HELP)(comments(function))
 
 
 def clones(function: F) -> F:
-    """--repos and --repo-url: where clones are, and where others come from."""
+    """--repos and --repo-url: folder of clones, and URL for others."""
     folders = click.option(
         "--repos", multiple=True, type=PATH, metavar="DIR", help="Folder with clones of the repositories."
     )
@@ -101,7 +101,7 @@ def clones(function: F) -> F:
 
 
 def tasks_repositories(function: F) -> F:
-    """Where the repositories of a task file are."""
+    """The repositories of a task file."""
     return click.option("--repo", type=PATH, help="The repository, if TASKS is a folder of issues.")(clones(function))
 
 
@@ -119,7 +119,7 @@ def common(function: F) -> F:
 
 
 def goal(function: F) -> F:
-    """What the router is to go by, in place of what the settings say."""
+    """The router's goal, overriding the settings."""
     flags: tuple[tuple[str, click.ParamType[Any] | Callable[[str], object], str | None, str], ...] = (
         ("--min-solve", click.FloatRange(0, 1), "P", "Cheapest fixer with this probability."),
         ("--max-usd", dollars, "USD", "Likeliest fixer that should cost no more."),
@@ -133,11 +133,11 @@ def goal(function: F) -> F:
 
 
 def read_settings(repo: Path, *overrides: str) -> Settings:
-    """The file that was named, else the one that applies to the repository; options of the command count for more."""
+    """The settings from the named file, otherwise those for the repository; the command's options override them."""
     overrides = (*(_given("c") or ()), *overrides)
     if tier := _given("sandbox"):
         overrides = (*overrides, f"sandbox.tier={tier}")
-    # Also for a named file: from now on no program of the repository's is started for one of the host's.
+    # Also for a named file: from now on, no program in the repository is used in place of the host's.
     folder = config_folder(repo)
     file = _given("config")
     settings = load(file, overrides) if file else discover(folder, overrides)
@@ -146,12 +146,12 @@ def read_settings(repo: Path, *overrides: str) -> Settings:
 
 
 def _with_goal(settings: Settings, given: dict[str, Any]) -> Settings:
-    """A goal takes the place of any other, and one that only `value` knows brings `value` with it."""
+    """A goal replaces any other; a goal that only `value` supports also selects `value`."""
     goals = [f"--{name.replace('_', '-')}" for name in _GOALS if name in given]
     if len(goals) > 1:
         raise RouteError(f"{' and '.join(goals)} are both goals. Keep one of them.")
     if goals and given.get("policy") == "paper":
-        raise RouteError(f"{goals[0]} is for --policy value, and paper goes by theta. Remove one of them.")
+        raise RouteError(f"{goals[0]} is for --policy value, and the policy paper uses theta. Remove one of them.")
     kept = {key: value for key, value in settings.route.model_dump(exclude_unset=True).items() if key not in _GOALS}
     try:
         route = RouteSettings.model_validate(kept | ({"policy": "value"} if goals else {}) | given)
@@ -170,7 +170,7 @@ def config_folder(repo: Path) -> Path:
 
 
 def read_issue(source: str, repo: Path) -> str:
-    """The issue's text: from a file, standard input, or the forge of the repository, or the source itself."""
+    """The issue's text: from a file, standard input, the repository's forge, or the argument itself."""
     if source != "-" and not _mode(Path(source)):
         if text := _fetched(source, repo):
             return issue_text(text.encode(), "the forge")
@@ -180,7 +180,7 @@ def read_issue(source: str, repo: Path) -> str:
 
 
 def _fetched(source: str, repo: Path) -> str:
-    """The text of an issue that a number or an address names; empty: the source is neither."""
+    """The text of an issue given by number or address; empty: the argument is neither."""
     from scrout.integrations.issue_source import fetch_issue, find_issue
 
     address = find_issue(source, repo)
@@ -203,15 +203,17 @@ def _mode(path: Path) -> int:
 
 
 def read_file(source: str, what: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-    """A file that the user named, - for standard input, or a TaskError that names it."""
+    """Read a file that the user named, or standard input for -; raises a TaskError that names it."""
     if source != "-" and follows_foreign_link(Path(source)):
-        raise TaskError(f"the {what} {source} leads through a symlink of the repository's. Name the file itself.")
+        raise TaskError(f"the {what} {source} is reached through a symlink in the repository. Name the file itself.")
     if source != "-" and stat.S_ISFIFO(_mode(Path(source))) and lies_in_repository(Path(source)):
-        raise TaskError(f"the {what} {source} is a pipe of the repository's, and would never end. Name a file.")
+        raise TaskError(
+            f"the {what} {source} is a pipe in the repository, and reading it would never end. Name a file."
+        )
     try:
         if source != "-":
             with Path(source).open("rb") as file:
-                # A device never ends, so one byte too many is all that is asked for.
+                # A device never ends, so read only one byte too many.
                 raw = file.read(max_bytes + 1)
         else:
             # None: started with standard input closed.
@@ -225,19 +227,19 @@ def read_file(source: str, what: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
 
 
 def must_be_writable(path: Path, option: str) -> None:
-    """Refuses a file that cannot be written, before the work and not after it."""
+    """Refuse a file that cannot be written, before the work starts."""
     if str(path) == "-":
         raise TaskError(f"{option} -: standard output carries data. Name a file.")
     if not path.parent.is_dir():
-        raise TaskError(f"{option} {path}: there is no folder {path.parent}. Make it first.")
+        raise TaskError(f"{option} {path}: the folder {path.parent} does not exist. Create it first.")
     if is_foreign_link(path):
-        raise TaskError(f"{option} {path} leads through a symlink, which may lead anywhere. Name another file.")
+        raise TaskError(f"{option} {path} is reached through a symlink, which may point anywhere. Name another file.")
     if (path.exists() and not path.is_file()) or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise TaskError(f"{option} {path} cannot be written. Name a file in a folder of yours.")
+        raise TaskError(f"{option} {path} cannot be written. Name a file in a folder that you may write to.")
 
 
 def report_unusable(problems: Sequence[UnusableRow], most: int = 10) -> None:
-    """Says which rows of a task file cannot be used."""
+    """Report the unusable rows of a task file."""
     for problem in problems[:most]:
         render.say(f"warning: {problem.source} ({problem.id or 'no id'}): {problem.words}")
     if len(problems) > most:
@@ -245,5 +247,5 @@ def report_unusable(problems: Sequence[UnusableRow], most: int = 10) -> None:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """What a list with commas between names."""
+    """The names in a comma-separated list."""
     return tuple(name.strip() for name in text.split(",") if name.strip())

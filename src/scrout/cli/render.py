@@ -1,4 +1,7 @@
-"""How runs and their parts look on a terminal. Text from repositories, issues and models is shown inert."""
+"""Renders runs and their parts on a terminal.
+
+Text from repositories, issues and models is shown without control characters.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ if TYPE_CHECKING:
 
 _GOOD, _BAD, _DIM = "green", "red", "dim"
 CODE_FILES = 3
-"""Whose code a scouting shows on the terminal."""
+"""Number of files whose code a scouting shows on the terminal."""
 MAX_COST_CHANGES, MAX_NEAR = 2, 3
-"""Of an explanation, on the terminal; its JSON has all."""
+"""Maximum items of an explanation on the terminal; its JSON has all."""
 MIN_CODE_LINES, GOOD_CODE_LINES, MAX_CODE_LINES = 4, 10, 40
 _BAR_CELLS = 8
 MIN_CUT_COLUMN = 20
-"""Cells of a text that are worth showing."""
+"""Minimum width of a text column."""
 _SCOUT_STYLE: dict[ScoutStop, str] = {
     "finished": _GOOD,
     "forced": "yellow",
@@ -52,16 +55,16 @@ _SCOUT_STYLE: dict[ScoutStop, str] = {
 _DIFF_STYLE = {"+": _GOOD, "-": _BAD, "@": "cyan"}
 
 talk = Console(stderr=True, highlight=False, markup=False)
-"""For people, on standard error, so that standard output carries data alone."""
+"""For messages, on standard error, so that standard output has only data."""
 
 
 def say(words: str) -> None:
-    """A sentence to standard error."""
+    """Write a sentence to standard error."""
     talk.print(inert(words), soft_wrap=True)
 
 
 def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
-    """One JSON document on standard output, in ASCII: no name or text in it can fail to be written."""
+    """Write one JSON document to standard output, in ASCII, so that every text can be written."""
     if isinstance(document, BaseModel):
         plain: object = document.model_dump(mode="json")
     else:
@@ -70,7 +73,7 @@ def print_json(document: BaseModel | Sequence[BaseModel]) -> None:
 
 
 def show(record: BaseModel | Sequence[BaseModel], view: RenderableType, *, as_json: bool) -> None:
-    """A command's result on standard output: the record as JSON, or its view."""
+    """Write a command's result to standard output: the record as JSON, or its view."""
     if as_json:
         print_json(record)
     else:
@@ -78,7 +81,9 @@ def show(record: BaseModel | Sequence[BaseModel], view: RenderableType, *, as_js
 
 
 def table(*columns: str, right: Collection[str] = (), whole: Collection[str] = ()) -> Table:
-    """Columns that fold where they are too wide; those in `right` hold numbers, and those in `whole` never break."""
+    """A table whose columns fold if they are too wide; those in `right` contain numbers, and those in `whole` never
+    break.
+    """
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold", no_wrap=name in whole)
@@ -90,14 +95,14 @@ def row(table: Table, *cells: str | Text, style: str = "") -> None:
 
 
 def print_text(text: str) -> None:
-    """Text on standard output as UTF-8, whatever the locale; a reader that has gone is noticed here."""
+    """Write UTF-8 text to standard output, whatever the locale; detects a closed pipe."""
     if sys.stdout:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.flush()
 
 
 def print_view(view: RenderableType, pipe_width: int | None = None) -> None:
-    """Something to look at on standard output. `pipe_width`: its width in a pipe; None: the usual 80."""
+    """Write a view to standard output. `pipe_width`: its width in a pipe; None: the usual 80."""
     piped = not (sys.stdout and sys.stdout.isatty())
     console = Console(highlight=False, markup=False, width=pipe_width if piped else None)
     with console.capture() as captured:
@@ -106,7 +111,7 @@ def print_view(view: RenderableType, pipe_width: int | None = None) -> None:
 
 
 def print_patch(patch: str) -> None:
-    """The patch on standard output: coloured on a terminal, byte for byte in a pipe."""
+    """Write the patch to standard output: coloured on a terminal, byte for byte in a pipe."""
     if sys.stdout and sys.stdout.isatty():
         lines = (Text(f"{line}\n", _DIFF_STYLE.get(line[:1], "")) for line in inert(patch).splitlines())
         print_view(Text(end="").join(lines))
@@ -116,7 +121,7 @@ def print_patch(patch: str) -> None:
 
 @contextmanager
 def working() -> Iterator[Callable[[str], None]]:
-    """Progress: one live line on a terminal, else a plain line whenever the words change."""
+    """Show progress: one live line on a terminal, otherwise a plain line whenever the message changes."""
     if talk.is_terminal:
         with talk.status("") as status:
             yield lambda words: status.update(Text(inert(words)))
@@ -150,7 +155,7 @@ def story(run: Run) -> RenderableType:
 
 
 def scouting(found: Scouting) -> RenderableType:
-    """Ranked files with regions, what was reproduced, and why."""
+    """Ranked files with regions, the reproduction, and reasons."""
     parts: list[RenderableType] = []
     if found.handoff.files:
         ranked = table("", "confidence", "where", "why", right=("",), whole=("confidence",))
@@ -177,10 +182,10 @@ def scouting(found: Scouting) -> RenderableType:
 
 
 def scouted(found: Scouting, sources: Mapping[str, str]) -> RenderableType:
-    """The same with the code of the best region of the first files, as much as a screen holds."""
+    """The same with the code of the best region of the first files, as much as fits the screen."""
     overview = scouting(found)
     room = talk.height - len(talk.render_lines(overview, pad=False)) - 2  # and the prompt
-    # Rather one function that can be read than the first lines of three.
+    # One complete function is better than the first lines of three.
     refs = [ref for ref in found.handoff.files[:CODE_FILES] if ref.path in sources][: max(1, room // GOOD_CODE_LINES)]
     lines = max(MIN_CODE_LINES, room // max(1, len(refs)) - 1)
     return Group(overview, *(_excerpt(ref, sources[ref.path], lines) for ref in refs))
@@ -200,11 +205,11 @@ def _excerpt(ref: FileRef, source: str, lines: int) -> RenderableType:
 
 
 def _best_region(ref: FileRef, rows: list[str]) -> tuple[int, int]:
-    """The one that the reason speaks of, by a line's number or a quoted name; else the first."""
+    """The region that the reason mentions, by a line's number or a quoted name; otherwise the first."""
     numbers = [int(number) for number in re.findall(r"\bline ([0-9]{1,9})\b", ref.why)]
     names = [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", ref.why)]
     by_line = (region for n in numbers for region in ref.regions if region[0] <= n <= region[1])
-    # A definition starts its region, decorators and a class's line aside.
+    # A definition is at the start of its region, except for decorators and a class line.
     by_name = (region for name in names for region in ref.regions if name in "\n".join(rows[region[0] - 1 :][:3]))
     return next(chain(by_line, by_name, ref.regions), (1, len(rows)))
 
@@ -217,7 +222,7 @@ def _confidence(ref: FileRef) -> Text:
 
 
 def gated(result: GatedHandoff) -> RenderableType:
-    """The verdict and the evidence for it."""
+    """The verdict and its evidence."""
     if result.kept:
         what, style = "kept", _GOOD
     else:
@@ -246,7 +251,7 @@ def decision(made: Decision) -> RenderableType:
 
 
 def explanation(found: Explanation) -> RenderableType:
-    """A decision from how hard the task looks to what would change it."""
+    """A decision, from the task's difficulty to possible changes."""
     made = found.decision
     weighed = _candidates(
         made, "probability known from", lambda one: one.evidence or f"no résumé yet: scrout fixers add {one.fixer}"
@@ -254,7 +259,7 @@ def explanation(found: Explanation) -> RenderableType:
     parts = [line("task", found.title), *_task(found), line("goal", found.goal), weighed]
     why = next(one.reason for one in made.candidates if one.fixer == made.fixer)
     parts.append(line("chosen", f"{made.fixer}: {_unprefixed(why, made.fixer)}", "bold"))
-    # Only there do intervals belong to the probabilities of this task.
+    # Only then do the intervals belong to this task's probabilities.
     doubt = _alike(made) if found.difficulty and not made.abstained else ""
     if doubt:
         parts.append(line("doubt", f"{doubt}: the difference in probability is within what the outcomes leave open"))
@@ -269,7 +274,7 @@ def explanation(found: Explanation) -> RenderableType:
 
 
 def _task(found: Explanation) -> list[RenderableType]:
-    """How hard it looks, and by what."""
+    """The task's difficulty, and its causes."""
     judged = found.difficulty
     if judged is None:
         return []
@@ -288,7 +293,7 @@ def _task(found: Explanation) -> list[RenderableType]:
 
 
 def _turns(found: Explanation) -> list[str]:
-    """The nearest changes: of the goal both ways, and of the two costs that would have to change least."""
+    """The nearest changes: of the goal in both directions, and of the two costs that need the smallest change."""
     from scrout.route.explain import change_words
 
     costs = [change for change in found.changes if change.of == "cost_usd"]
@@ -297,7 +302,7 @@ def _turns(found: Explanation) -> list[str]:
 
 
 def _alike(made: Decision) -> str:
-    """The taken fixer and those whose probability its interval holds; empty: there are none."""
+    """The chosen fixer and those with a probability inside of its interval; empty: none."""
     chosen = next(one for one in made.candidates if one.fixer == made.fixer)
     low, high = chosen.p_low, chosen.p_high
     if low is None or high is None:
@@ -331,7 +336,7 @@ def _near(found: Explanation) -> list[RenderableType]:
 
 
 def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) -> Table:
-    """Probability and cost of each, and a last column if it has a name."""
+    """Probability and cost of each, and a named last column."""
     columns = ("", "fixer", "probability", "cost", *([last] if last else []))
     made_table = table(*columns, right=("probability", "cost"), whole=("probability", "cost"))
     if last:
@@ -347,18 +352,18 @@ def _candidates(made: Decision, last: str, words: Callable[[Candidate], str]) ->
 
 
 def _unprefixed(reason: str, fixer: str) -> str:
-    """Most reasons begin with the name that stands before them."""
+    """A reason without the fixer's name, which is shown before it."""
     return reason.removeprefix(f"{fixer}: ")
 
 
 @dataclass(frozen=True)
 class FittedTable:
-    """A table that fits its terminal: whole columns go until it does, and only the last one is ever cut."""
+    """A table that fits its terminal: drops whole columns until it does, and only cuts the last one."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     dispensable: Sequence[str]
-    """Columns that may go, the first one first."""
+    """Columns that may be dropped, in this order."""
     right: Sequence[str] = ()
     """Columns of numbers."""
 
@@ -379,12 +384,12 @@ class FittedTable:
 
     @staticmethod
     def _taken(shown: Sequence[str], widths: Mapping[str, int]) -> int:
-        """By all columns but the last, with what stands between them and at both edges."""
+        """The width of all columns but the last, with separators and edges."""
         return sum(widths[name] + 3 for name in shown) + 2
 
 
 def runs(past: Sequence[Run]) -> RenderableType:
-    """One line a run, newest first."""
+    """One line per run, latest first."""
     rows = []
     for run in past:
         fixer = run.attempts[-1].fixer if run.attempts else ""
@@ -438,7 +443,7 @@ def _receipt(run: Run) -> RenderableType:
     for stage, seconds, calls, cost in stages:
         row(bill, stage, f"{seconds:.2f}", str(calls), usd(cost, unknown="unpriced"))
     bill.add_section()
-    # The stages' own seconds: a run that was interrupted and resumed lasted longer by the clock.
+    # The sum of the stages' seconds, because a resumed run took longer by the clock.
     seconds, calls = sum(stage[1] for stage in stages), sum(stage[2] for stage in stages)
     total = usd(run.cost_usd, unknown="unpriced")
     row(bill, f"total: {run.outcome}", f"{seconds:.2f}", str(calls), total, style="bold")
@@ -450,7 +455,7 @@ def _title(name: str) -> RenderableType:
 
 
 def line(label: str, words: str, style: str = "") -> RenderableType:
-    """A label, and what it is about."""
+    """A label and its text."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=12, style=_DIM, no_wrap=True)
     grid.add_column(overflow="fold")
@@ -459,7 +464,7 @@ def line(label: str, words: str, style: str = "") -> RenderableType:
 
 
 def lines(label: str, words: Sequence[str], style: str = "") -> list[RenderableType]:
-    """The label once, and each of the words on a line of its own."""
+    """A label, and each text on its own line."""
     return [line("" if at else label, one, style) for at, one in enumerate(words)]
 
 

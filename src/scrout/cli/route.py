@@ -21,7 +21,7 @@ from scrout.records import Scouting, State
     "--explain",
     "explained",
     is_flag=True,
-    help="Show how hard the task looks, what the decision rests on, and what would change it.",
+    help="Show the task's difficulty, the reasons for the decision, and what would change it.",
 )
 @options.goal
 @options.common
@@ -34,7 +34,7 @@ def command(repo: Path, issue_source: str, scouting_file: str | None, explained:
     """
     settings = completed(options.read_settings(repo), render.say)
     if scouting_file == issue_source == "-":
-        raise RouteError("--scouting - and --issue - cannot both be standard input. Put one of them into a file.")
+        raise RouteError("--scouting - and --issue - cannot both read standard input. Put one of them into a file.")
     text = options.read_issue(issue_source, repo)
     state = _state(scouting_file) if scouting_file else None
     judge = router(settings)
@@ -69,6 +69,6 @@ def _state(scouting_file: str) -> State | None:
         return Scouting.model_validate_json(raw).state
     except ValidationError as error:
         raise RouteError(
-            f"--scouting {scouting_file} is not a scouting ({first_problem(error)}). "
+            f"--scouting {scouting_file} is not the output of a scouting ({first_problem(error)}). "
             "Make one with `scrout scout --json`."
         ) from None

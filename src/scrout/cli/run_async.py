@@ -1,4 +1,4 @@
-"""asyncio.run for a person at a terminal: Ctrl-C does not wait for threads that only read."""
+"""asyncio.run for a terminal: Ctrl-C does not wait for threads that only read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def _with_impatience(work: Coroutine[object, object, T]) -> T:
 
 
 class _Impatient(ThreadPoolExecutor):
-    """At the end of a finished run it has nothing to wait for; of an interrupted one, a large index half read."""
+    """A finished run leaves no thread to wait for; an interrupted one leaves a half-read index."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""`scrout runs`: past runs, newest first, and what is kept of their traces."""
+"""`scrout runs`: lists past runs, latest first, and prunes their traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scrout.records import RunOutcome
 
 
 @click.group(name="runs", cls=CommandGroup, invoke_without_command=True)
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs.")
 @click.option("--batch", default="", metavar="ID", help="Only those of this batch.")
 @click.option("--arm", default="", metavar="NAME", help="Only those of this arm, such as solo/repair.")
 @click.option("--outcome", type=click.Choice(get_args(RunOutcome)), help="Only those with this outcome.")
@@ -58,7 +58,7 @@ def _prune(repo: Path, dry_run: bool, as_json: bool) -> int:
     """
     settings = options.read_settings(repo)
     folders = _attempts(settings)
-    for folder in folders:  # what killed runs had paid is booked before their trajectories go
+    for folder in folders:  # book the payments of killed runs before their trajectories are removed
         open_ledger(settings, folder).close()
     with open_ledger(settings) as book:
         done = prune(book, folders, data_folder() / "traces", settings.retention, dry_run=dry_run)
@@ -70,7 +70,7 @@ def _prune(repo: Path, dry_run: bool, as_json: bool) -> int:
 
 
 def _attempts(settings: Settings) -> list[Path]:
-    """Trajectories are in the user's data folder, or with a batch beside its ledger."""
+    """Folders of trajectories: in the user's data folder, or beside a batch's ledger."""
     beside = [Path(settings.ledger.path).absolute().with_name("attempts")] if settings.ledger.path else []
     return [*beside, attempts_folder()]
 
@@ -94,7 +94,7 @@ def _megabytes(size: int) -> str:
 
 
 def _refuse_options(context: click.Context) -> None:
-    """Those of the list do nothing for a command below it."""
+    """The list's options have no effect on a subcommand."""
     for parameter in context.command.params:
         if context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"Write options behind `{context.invoked_subcommand}`, not before it.")
+            raise click.UsageError(f"Write options after `{context.invoked_subcommand}`, not before it.")

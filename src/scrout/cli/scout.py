@@ -1,4 +1,4 @@
-"""`scrout scout`: the handoff for one issue, as data, as a picture on the terminal, and as a page."""
+"""`scrout scout`: the handoff for one issue, as data, on the terminal, and as a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scrout.records import Scouting
 @click.option("--searcher", type=click.Choice(SEARCHERS.names()), help="recon, or the model under [scout.model].")
 @click.option("--replay", "trace", type=options.PATH, metavar="TRACE", help="Repeat a recorded episode.")
 @click.option("--subtree", metavar="DIR", help="Search only this folder, relative to the repository's root.")
-@click.option("--html", "page", type=options.PATH, metavar="FILE", help="Also write a page to look at.")
+@click.option("--html", "page", type=options.PATH, metavar="FILE", help="Also write an HTML page.")
 @options.dirty
 @options.sandbox
 @options.common
@@ -48,10 +48,15 @@ def command(
     """
     if trace is not None:
         if issue_source is not None or page is not None:
-            raise click.UsageError("--replay has its issue in the trace, and no repository for a page.")
+            raise click.UsageError(
+                "--replay takes the issue from the trace and has no repository, so it cannot be combined with "
+                "--issue or --html."
+            )
         named = {"--searcher": searcher, "--subtree": subtree}
         if given := ", ".join(option for option, value in named.items() if value is not None):
-            raise click.UsageError(f"--replay repeats an episode as it was, so {given} cannot be chosen. Leave it out.")
+            raise click.UsageError(
+                f"--replay repeats an episode as it was recorded, so {given} cannot be changed. Leave it out."
+            )
         return _replay(trace, as_json)
     if issue_source is None:
         raise click.UsageError("Missing option '--issue' (or '--replay').")
@@ -59,7 +64,7 @@ def command(
     chosen = {key: json.dumps(value, ensure_ascii=False) for key, value in wanted.items() if value is not None}
     settings = options.read_settings(repo, *(f"scout.{key}={value}" for key, value in chosen.items()))
     if settings.scout.searcher == "model":
-        settings.scout.model.key()  # said before the work, not after it
+        settings.scout.model.key()  # an error before the work, not after it
     if page:
         options.must_be_writable(page, "--html")
     text = options.read_issue(issue_source, repo)
@@ -67,7 +72,7 @@ def command(
         base = kit.task_sandbox.base
         found = run_async(pipeline.scout(kit, task))
         where = f"{kit.task_sandbox.tier.name} sandbox, {kit.environment}"
-    # Reads sources and colours them, which only this command does.
+    # This module reads and colours sources, which only this command needs.
     from scrout.scout import report
 
     if page:
@@ -97,7 +102,7 @@ def _print(found: Scouting, as_json: bool, sources: Callable[[], dict[str, str]]
     if as_json:
         render.print_json(found)
         return
-    # The picture comes last: on a terminal that shows both, it is what stays in sight.
+    # The view comes last: on a terminal, it stays visible.
     render.print_text(f"{found.text}\n")
     render.talk.print(render.scouted(found, sources()))
 

@@ -1,4 +1,4 @@
-"""`scrout show`: the story of one run."""
+"""`scrout show`: one run in detail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scrout study`: tables and figures of the paper's receipts, or of one's own runs."""
+"""`scrout study`: tables and figures of the paper's receipts, or of your own runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NEEDED = ("scipy", "matplotlib", "sklearn")
 NOT_AS_PUBLISHED = 1
 PIPE_WIDTH = 160
-"""Columns with their intervals."""
+"""Wide enough for columns with intervals."""
 
 
 @click.command(
@@ -68,7 +68,7 @@ def command(
     refuse_missing()
     for path in (html, figures):
         if path and not path.absolute().parent.is_dir():
-            raise StudyError(f"{path}: {path.absolute().parent} is no folder. Make it first.")
+            raise StudyError(f"{path}: {path.absolute().parent} is not a folder. Create it first.")
     from scrout.lab.study.sources.source import open_source
 
     with render.working() as progress:
@@ -87,7 +87,7 @@ def command(
 
 
 def refuse_missing() -> None:
-    """Name the packages that a study needs and this installation lacks."""
+    """Raise a StudyError that names the missing packages of a study."""
     from importlib.util import find_spec
 
     if lacking := [name for name in NEEDED if find_spec(name) is None]:
@@ -105,7 +105,7 @@ def _write(name: str, report: StudyReport, source: Source, html: Path | None, fi
     command = redact_command(shlex.join(["scrout", *sys.argv[1:]]))
     try:
         save_study(name, report, str(source), command)
-    except OSError as error:  # what was asked for is the result, not that it is kept
+    except OSError as error:  # the output file was requested; the stored copy is optional
         render.say(f"note: it is not kept for the dashboard: {error.strerror or error}")
     if html:
         write_plain(html, page(report, str(source), command).encode())

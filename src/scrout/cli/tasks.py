@@ -1,4 +1,4 @@
-"""`scrout tasks`: what a task file holds, and tasks made from published packages."""
+"""`scrout tasks`: inspects task files, and makes tasks from published packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scrout.sandbox.probe import require_tier
 from scrout.text import percent
 
 MOST_PROBLEMS = 20
-"""Shown on a terminal; the JSON has all."""
+"""Maximum number to show on a terminal; the JSON has all."""
 
 
 class RepositoryReport(FrozenModel):
@@ -43,7 +43,7 @@ class PackageReport(FrozenModel):
     examples: int
     tried: int
     words: str
-    """Why there are fewer tasks than were asked for; empty: there are as many."""
+    """Why there are fewer tasks than requested; empty: all were made."""
 
 
 class MadeReport(FrozenModel):

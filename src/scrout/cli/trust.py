@@ -1,4 +1,4 @@
-"""`scrout trust`: vouch for the scrout.toml of a repository, as it is now."""
+"""`scrout trust`: trusts a repository's current scrout.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TrustReport(FrozenModel):
 
 @click.command(name="trust")
 @options.repository
-@click.option("--revoke", is_flag=True, help="Trust the file no longer.")
+@click.option("--revoke", is_flag=True, help="Stop trusting the file.")
 @options.as_json
 def command(repo: Path, revoke: bool, as_json: bool) -> int:
     """Example: scrout trust --repo ~/shop
@@ -32,7 +32,7 @@ def command(repo: Path, revoke: bool, as_json: bool) -> int:
     """
     path = options.config_folder(repo) / FILE_NAME
     if not path.exists():
-        raise ConfigError(f"there is no {path}. Write one with `scrout init`.")
+        raise ConfigError(f"{path} does not exist. Write one with `scrout init`.")
     if revoke:
         was = distrust(path)
         report = TrustReport(path=path, trusted=False)

@@ -1,4 +1,4 @@
-"""Where scrout keeps what is the user's: configuration, data and caches."""
+"""The folders for the user's configuration, data and caches."""
 
 from __future__ import annotations
 
@@ -11,27 +11,25 @@ FILE_NAME = "scrout.toml"
 
 
 def user_file() -> Path:
-    """The user's own scrout.toml, on top of which a repository's own applies."""
+    """The user's own scrout.toml; a repository's scrout.toml is applied on top of it."""
     return user_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME
 
 
 def data_folder() -> Path:
-    """Where the ledger and résumés live."""
+    """Folder of the ledger and résumés."""
     return user_folder("XDG_DATA_HOME", ".local/share")
 
 
 def cache_folder() -> Path:
-    """Where everything lives that can be made again."""
+    """Folder of files that can be made again."""
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
 def user_folder(variable: str, below_home: str) -> Path:
     """scrout's folder under an XDG base directory."""
     base = os.environ.get(variable, "")
-    # The XDG specification has relative values ignored.
+    # The XDG specification says to ignore relative values.
     folder = Path(base) if base.startswith("/") else Path.home() / below_home
     if not folder.is_absolute():
-        raise ConfigError(
-            f"HOME is {str(Path.home())!r}, which is another folder wherever you stand. Set a whole path."
-        )
+        raise ConfigError(f"HOME is {str(Path.home())!r}, which is not an absolute path. Set HOME to an absolute path.")
     return folder / "scrout"

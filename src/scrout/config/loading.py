@@ -1,4 +1,4 @@
-"""Settings from scrout.toml and `-c key=value`: which files count, which of a repository's keys may, and trust."""
+"""Loads settings from scrout.toml and `-c key=value`, and decides which keys of a repository's file to trust."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAY_LOWER = (
     *("sandbox.repo_paths", "sandbox.repo_mb", "gate.timeout_s", "repair.max_candidates", "repair.max_seconds"),
     *("scout.max_files", "scout.reproduce"),
 )
-"""What an untrusted file of a repository may set, to what the user has or less."""
+"""Keys that an untrusted file of a repository may set, as long as it only tightens the user's values."""
 _PATHS = (
     *(
         "fix.prices",
@@ -38,15 +38,15 @@ _PATHS = (
     ),
     *("scout.model.prompts", "scout.model.tokenizer", "scout.model.checkpoint"),
 )
-"""Files and folders of the host's that settings name. Relative ones lie beside the file that names them."""
+"""Settings that name host files and folders. Relative paths start at the folder of the settings file."""
 _MOST_TOLD = 20
-"""Problems of one file."""
+"""Maximum number of problems to report per file."""
 _MOST_NAMED_FILES = 10_000
 _MOST_NAMED_BYTES = 200_000_000
 
 
 def load(path: Path | None, overrides: Iterable[str] = ()) -> Settings:
-    """Settings from a file (None: defaults alone) and `key=value` overrides, later ones winning."""
+    """Load settings from a file (None: the defaults) and `key=value` overrides, later ones winning."""
     return _settings(_read(path) if path else {}, overrides, str(path or "-c"))
 
 
@@ -75,7 +75,7 @@ def _settings(table: dict[str, Any], overrides: Iterable[str], source: str) -> S
 
 
 def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str, Any]:
-    """The same table, with the files that it names relatively where they are: beside it."""
+    """The same table, with relative file names resolved against the settings file's folder."""
 
     def placed(key: str, value: Any) -> Any:
         if isinstance(value, dict):
@@ -89,15 +89,15 @@ def _beside(table: Mapping[str, Any], folder: Path, above: str = "") -> dict[str
 
 
 def _placed(name: str, folder: Path) -> str:
-    with contextlib.suppress(RuntimeError):  # it begins with a home, and whose that is nobody knows
+    with contextlib.suppress(RuntimeError):  # it starts with the home folder of an unknown user
         if "\0" not in name:
             return str(folder.absolute() / Path(name).expanduser())
     raise ConfigError(f"{name[:200]!r} is no path on this machine. Write a whole one.")
 
 
 def _files_beside(fixer: Any, folder: Path) -> Any:
-    """A fixer whose program or model is named by a relative path: the file that names it decides, not the current
-    folder.
+    """A fixer whose relative program or model path is resolved against the settings file's folder, not the current
+    one.
     """
     match fixer:
         case {"model_file": str(model)} if model:
@@ -109,10 +109,10 @@ def _files_beside(fixer: Any, folder: Path) -> Any:
 
 
 def discover(repo: Path, overrides: Iterable[str] = ()) -> Settings:
-    """The settings that apply to a repository: the user's, and on top of them what its own scrout.toml sets.
+    """The settings for a repository: the user's, overridden by the repository's own scrout.toml.
 
-    The repository's own may have come with a clone. Until the user trusts it, it may only tighten: it could send the
-    user's key to an endpoint of its choice, or run a program.
+    The repository's file may come with a clone, and could send the user's key to an endpoint or run a program. Until
+    the user trusts it, it may only tighten settings.
     """
     users, own = user_file(), repo / FILE_NAME
     table = _read(users) if users.is_file() else {}
@@ -129,7 +129,7 @@ def discover(repo: Path, overrides: Iterable[str] = ()) -> Settings:
 
 
 def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two tables as one, key by key; lists are not merged."""
+    """Two tables merged key by key; lists are not merged."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -138,9 +138,9 @@ def _layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 
 
 def trust(path: Path) -> tuple[str, ...]:
-    """Let a repository's scrout.toml set everything, as long as it is at this path and as it is now.
+    """Trust a repository's scrout.toml at this path and with this content; returns the keys that it sets.
 
-    So must the files be that it names in the repository. The keys that it sets are returned.
+    The files in the repository that it names must stay the same too.
     """
     raw = _read_own(path)
     table = _table(raw, path)
@@ -152,7 +152,7 @@ def trust(path: Path) -> tuple[str, ...]:
 
 
 def distrust(path: Path) -> bool:
-    """Take that back; False: it was not trusted."""
+    """Stop trusting it; False: it was not trusted."""
     mark = _mark(path, _read_own(path))
     trusted = mark.exists()
     mark.unlink(missing_ok=True)
@@ -167,20 +167,23 @@ def _read_own(path: Path) -> bytes:
 
 
 def _mark(path: Path, raw: bytes) -> Path:
-    """What is there while a file is trusted; another path or another byte, also of a file it names, has another one."""
+    """The marker file of trust. Its name depends on the path and the content, also of the files that it names."""
     told = os.fsencode(path.parent.resolve() / path.name) + b"\0" + raw
     named = "".join(_named_digests(_table(raw, path), path))
     return data_folder() / "trusted" / hashlib.sha256(told + named.encode()).hexdigest()
 
 
 def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
-    """Of the files in the repository that its scrout.toml names: a pull can change them. Others are the user's."""
+    """Digests of the files in the repository that its scrout.toml names, because a pull can change them.
+
+    Other files are the user's.
+    """
     top = source.parent.resolve()
     settings = ((key, value) for key, value in _flat(_beside(table, top)) if key in _PATHS)
-    # A program gets the caller's money; most words of a command are no files.
+    # A program can spend the caller's money; most words of a command are not files.
     commands = _words_of(_beside(table, top), "command")
     words = ((key, str(top / word)) for key, word in commands if _is_no_folder(top / word))
-    # Neither of these is looked for on PATH.
+    # Programs given by a path are not looked up on PATH.
     places = (*_words_of(table, "mounts"), *_words_of(_beside(table, top), "model_file"))
     digests = _Digests(top)
     for key, value in (*settings, *words, *places):
@@ -193,8 +196,8 @@ def _named_digests(table: Mapping[str, Any], source: Path) -> Iterator[str]:
         digest = digests.of(path) if path == real and key != "ledger.path" else None
         if digest is None:
             raise ConfigError(
-                f"{source}: {key} names {path}, and scrout cannot vouch for that: it is the ledger, a symlink, or too "
-                "large. Name a place outside of the repository, or pass the settings with --config."
+                f"{source}: {key} is {path}, which cannot be trusted: it is the ledger, a symlink, or too large. "
+                f"Name a path outside of the repository, or pass the settings with --config."
             )
         yield f"\0{key}\0{digest}"
 
@@ -214,7 +217,7 @@ def _words_of(table: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
 
 
 class _Digests:
-    """Of files and folders of a repository, each read once, with one bound for all of them."""
+    """Digests of files and folders in a repository, each read once, with one limit for all of them."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
@@ -222,7 +225,7 @@ class _Digests:
         self._known: dict[Path, str | None] = {}
 
     def of(self, path: Path) -> str | None:
-        """Of a file, or of all files in a folder; None: there is a link or too much."""
+        """The digest of a file, or of all files in a folder; None: there is a symlink, or too much data."""
         if path not in self._known:
             self._known[path] = self._read(path)
         return self._known[path]
@@ -244,7 +247,7 @@ class _Digests:
 
 
 def _files_at(path: Path) -> Iterator[Path]:
-    """The file, or what lies in the folder, links included; nothing: it does not exist."""
+    """The file, or all entries of the folder, symlinks included; empty: it does not exist."""
     # Not Path's own methods, which raise for a name that is too long.
     if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
         for folder, folders, names in os.walk(path):
@@ -255,7 +258,7 @@ def _files_at(path: Path) -> Iterator[Path]:
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key with the names of its tables, and its value."""
+    """Every key with its table names, and its value."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
@@ -264,7 +267,7 @@ def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def _must_tighten(key: str, value: object, users: Settings, source: Path) -> None:
-    """An untrusted file names no program, place or key, and loosens nothing that the user's own file says."""
+    """Raise a ConfigError unless the file names no program, place or key, and loosens none of the user's settings."""
     section, _, name = key.partition(".")
     limit = getattr(getattr(users, section, None), name, None)
     if key in _MAY_LOWER:
@@ -276,7 +279,7 @@ def _must_tighten(key: str, value: object, users: Settings, source: Path) -> Non
         tightens = not limit or folder == limit or folder.startswith(f"{limit}/")
         problem = f"sets {key} to a folder outside of {limit!r}"
     else:
-        # A seed is neither tight nor loose.
+        # A seed is neither tighter nor looser.
         tightens, problem = key == "repair.seed", f"sets {key}"
     if not tightens:
         raise ConfigError(
@@ -290,7 +293,7 @@ def _is_number(value: object) -> bool:
 
 
 def set_key(table: dict[str, Any], override: str, *, option: str = "-c", example: str = "route.theta=0.4") -> None:
-    """Carry out `key=value` on a table; the value is read as TOML, and what is not valid TOML is a string."""
+    """Apply `key=value` to a table; the value is parsed as TOML, and is a string if that fails."""
     key, equals, raw = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"{option} {override!r}: write key=value, for example {option} {example}")
@@ -308,7 +311,7 @@ def set_key(table: dict[str, Any], override: str, *, option: str = "-c", example
 
 
 def _known_beside(place: tuple[int | str, ...], given: Mapping[str, Any]) -> list[str]:
-    """The keys that the table of an unknown one does know."""
+    """The known keys of the table with the unknown key."""
     if place[0] == "fixers" and len(place) > 1:
         kind = given["fixers"][place[1]].get("kind")
         known = FIXERS.get(kind) if kind in FIXERS.names() else Fixer

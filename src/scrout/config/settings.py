@@ -1,4 +1,4 @@
-"""What can be set, and the defaults: one frozen Settings whose digest is stored with every run."""
+"""The settings and their defaults: one frozen Settings, whose digest is stored with every run."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ def _must_be_known(name: str, parts: Registry[Any], *others: str) -> str:
 
 class SandboxSettings(FrozenModel):
     tier: str = "auto"
-    """auto: the strongest tier this machine has. unsafe isolates nothing and is never taken unless named."""
+    """auto: the strongest tier of this machine. unsafe isolates nothing and is used only if you name it."""
     image: str = ""
-    """For the container tier; empty: there is none."""
+    """Image for the container tier; empty: none."""
     timeout_s: float = Field(default=60, gt=0)
-    """For one command, unless a stage asks for less."""
+    """Default time limit of one command."""
     memory_mb: int = Field(default=4096, ge=64)
     """Writable memory of each process."""
     total_memory_mb: int = Field(default=8192, ge=64)
     """Memory of all processes of a command together."""
     processes: int = Field(default=256, ge=8)
     file_mb: int = Field(default=512, ge=1)
-    """The largest file a command may write, and the size of its /tmp."""
+    """Largest file that a command may write, and the size of its /tmp."""
     disk_mb: int = Field(default=2048, ge=1)
-    """What a workspace may grow by."""
+    """Maximum growth of a workspace."""
     repo_paths: int = Field(default=200_000, ge=1)
-    """Files and folders that a repository may have at the commit that is worked on."""
+    """Maximum number of files and folders in the repository at the commit."""
     repo_mb: int = Field(default=20_000, ge=1)
-    """Their size together, and the most that the packed history may have."""
+    """Maximum size of these files together, and of the packed history."""
 
     @field_validator("tier")
     @classmethod
@@ -69,32 +69,35 @@ class SandboxSettings(FrozenModel):
 
 class EnvironmentSettings(FrozenModel):
     venv: str = ""
-    """A virtual environment, relative to the repository; empty: .venv or venv in it, a built one, else the caller's."""
+    """A virtual environment, relative to the repository; empty: .venv or venv in it, a built one, or the caller's."""
     setup: str = ""
-    """Shell commands that install what the project needs; empty: found out from its files."""
+    """Shell commands that install the project's dependencies; empty: detected from its files."""
     build: bool = False
-    """Build what is missing before a run. It runs the project's own code with network, so it is a choice."""
+    """Build missing environments before a run.
+
+    Off by default, because a build runs the project's own code with network.
+    """
     timeout_s: float = Field(default=1800, gt=0)
-    """For one build."""
+    """Time limit of one build."""
     keep: int = Field(default=20, ge=1)
-    """Built environments kept; beyond it the least recently used ones go."""
+    """Number of built environments to keep; the least recently used ones are removed."""
 
 
 class Sampling(FrozenModel):
-    """How an endpoint draws tokens. None: not sent, and the endpoint's own default applies."""
+    """Sampling parameters. None: not sent, so the endpoint's default applies."""
 
     temperature: float | None = Field(default=None, ge=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=-1)
-    """-1: all. Few endpoints know it."""
+    """-1: all. Few endpoints support it."""
     repetition_penalty: float | None = Field(default=None, gt=0)
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
-    """None: one is drawn for each episode, sent and recorded."""
+    """None: a random seed for each episode, sent and recorded."""
     return_token_ids: bool = False
-    """Ask for the ids of the tokens too, which vLLM tells: a trace with them can be trained on exactly."""
+    """Request token ids, which vLLM supports: then a trace can be used for training exactly."""
 
 
 DialectName = Literal["native", "xml", "fenced", "json"]
@@ -117,11 +120,11 @@ PAPER: dict[str, Any] = {
         "stop": ["<|im_end|>"],
     },
 }
-"""What the preset `paper` changes: the protocol of the released 7B searcher (arXiv 2608.04804)."""
+"""Values of the preset `paper`: the protocol of the released 7B searcher (arXiv 2608.04804)."""
 
 
 def read_key(key_env: str) -> str | None:
-    """An endpoint's key; None: it wants none. Empty: it wants one, and the variable is not set."""
+    """An endpoint's key; None: it needs none. Empty: it needs one, but the variable is not set."""
     return os.environ.get(key_env, "").strip() if key_env else None
 
 
@@ -133,50 +136,52 @@ def _must_be_set(key_env: str, who: str, instead: str) -> str | None:
 
 
 class SearcherSettings(FrozenModel):
-    """The model searcher: one model that looks around for a number of turns."""
+    """The model searcher: one model that explores the repository for a number of turns."""
 
     preset: Literal["", "paper"] = ""
-    """paper: the values of the paper for every key below that is not given."""
+    """paper: the paper's values for every key below that you do not set."""
     model: str = ""
-    """As the endpoint names it."""
+    """The endpoint's name for it."""
     base_url: str = ""
-    """OpenAI-compatible endpoint, up to and with /v1."""
+    """OpenAI-compatible endpoint, up to and including /v1."""
     key_env: str = ""
-    """Environment variable that holds the key; empty: the endpoint wants none."""
+    """Environment variable with the key; empty: the endpoint needs none."""
     price: Price | None = None
-    """Dollars per million tokens; zeros for a model of one's own. Without it a dollar cap cannot hold."""
+    """Dollars per million tokens; zeros for a self-hosted model. A dollar cap needs it."""
     cap_usd: Usd = Field(default=Decimal("0.50"), gt=0)
-    """For one episode."""
+    """Of one episode."""
     dialect: DialectName = "native"
     tools: tuple[ToolName, ...] = ("bash", "str_replace_editor", "search", "outline")
     shortlist: bool = True
-    """Open with the files that recon would name."""
+    """Start with the files that recon would name."""
     prompts: str = ""
-    """Folder with system, issue, forced, malformed and thought, each .md or .txt; empty: our own."""
+    """Folder with system, issue, forced, malformed and thought, each .md or .txt; empty: scrout's prompts."""
     turns: int = Field(default=40, ge=1)
     max_tokens: int = Field(default=2048, ge=16)
     """Output limit of one turn."""
     context_tokens: int = Field(default=32768, ge=1024)
     margin_tokens: int = Field(default=256, ge=0)
-    """Left free beside the prompt and the reply."""
+    """Tokens to leave free besides the prompt and the reply."""
     refit: float = Field(default=0.8, gt=0, lt=1)
-    """Where the endpoint says that a request was too long, it is fitted once more into this share of the room."""
+    """Share of the context to fit a request into after the endpoint said that it was too long."""
     tokenizer: str = ""
-    """A tokenizer.json to count tokens with; empty: the endpoint's own where it offers one, else a safe estimate."""
+    """A tokenizer.json for counting tokens; empty: the endpoint's tokenizer if it offers one, otherwise a safe
+    estimate.
+    """
     observation_chars: int = Field(default=8000, ge=100)
     command_s: float = Field(default=60, gt=0)
-    """For a command that asks for no time of its own."""
+    """Default time limit of one command."""
     max_command_s: float = Field(default=120, gt=0)
     episode_s: float = Field(default=1200, gt=0)
     sampling: Sampling = Sampling()
     cache_salt: bool = False
-    """Send a salt of the episode's own, so that no prompt prefix is shared between episodes (vLLM, SGLang)."""
+    """Send a salt for each episode, so that episodes do not share prompt prefixes (vLLM, SGLang)."""
     canary: bool = False
-    """Check the server once before the first episode, and start none where it fails."""
+    """Check the server once before the first episode; if the check fails, start no episode."""
     state: StateSource = "none"
-    """Where the hidden state for the router comes from."""
+    """Source of the hidden state for the router."""
     checkpoint: str = ""
-    """Folder or GGUF file of the weights that the state is read from (transformers), or whose digest it carries."""
+    """Folder or GGUF file of the model weights: the state is computed from it (transformers), or carries its digest."""
     state_layer: int = -4
 
     @model_validator(mode="before")
@@ -206,7 +211,7 @@ class SearcherSettings(FrozenModel):
         return self.price is not None and any((self.price.input, self.price.output))
 
     def key(self) -> str | None:
-        """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
+        """The endpoint's key; None: it needs none. Raises a ConfigError if its variable is not set."""
         return _must_be_set(
             self.key_env, f"the searcher {self.model!r}", "search without a model: -c scout.searcher=recon"
         )
@@ -214,13 +219,13 @@ class SearcherSettings(FrozenModel):
 
 class ScoutSettings(FrozenModel):
     searcher: str = "recon"
-    """recon: embedded, needs no model. model: the one under [scout.model]."""
+    """recon: built in, needs no model. model: the one under [scout.model]."""
     model: SearcherSettings = SearcherSettings()
     max_files: int = Field(default=5, ge=1, le=50)
     reproduce: bool = True
     """Try to turn the issue's own code into a failing reproduction."""
     subtree: str = ""
-    """Search only this folder, relative to the repository's root; empty: all of it."""
+    """Search only this folder, relative to the repository's root; empty: everywhere."""
 
     @field_validator("subtree")
     @classmethod
@@ -232,7 +237,7 @@ class ScoutSettings(FrozenModel):
 
     @property
     def has_model(self) -> bool:
-        """Whether the searcher asks the model under [scout.model], which costs money."""
+        """Whether the searcher calls the model under [scout.model], which costs money."""
         return bool(SEARCHERS.get(self.searcher).has_model)
 
     @field_validator("searcher")
@@ -251,37 +256,37 @@ class ScoutSettings(FrozenModel):
 
 class GateSettings(FrozenModel):
     runs: int = Field(default=2, ge=2, le=10)
-    """How often a claim is replayed; outcomes that differ are flaky."""
+    """How often to replay a claim; if the outcomes differ, it is flaky."""
     timeout_s: float = Field(default=60, gt=0)
 
 
 EMBEDDED_TOKENS = 300_000
-"""An issue of 16,384 characters with a token for each of their bytes, four times: a lost reply is asked for again."""
+"""An issue of 16,384 characters with one token per byte, four times, because a lost reply is requested again."""
 
 
 class EmbedderSettings(FrozenModel):
-    """What turns an issue's text into the vector that the router compares."""
+    """The embedder: turns an issue's text into the vector that the router compares."""
 
     preset: Literal["", "paper"] = ""
-    """paper: Qwen3-Embedding-0.6B as the paper used it, unless `kind` is given."""
+    """paper: Qwen3-Embedding-0.6B as in the paper, unless you set `kind`."""
     kind: str = "auto"
-    """auto: minilm where it is installed, else hashed. Résumés and heads fit the embedder that made them alone."""
+    """auto: minilm if it is installed, otherwise hashed. Résumés and heads only fit the embedder that made them."""
     model: str = ""
-    """As the endpoint names it."""
+    """The endpoint's name for it."""
     base_url: str = ""
-    """OpenAI-compatible endpoint, up to and with /v1; endpoint, or qwen3 on a vLLM server."""
+    """OpenAI-compatible endpoint, up to and including /v1; for endpoint, or qwen3 on a vLLM server."""
     key_env: str = ""
-    """Environment variable that holds the key; empty: the endpoint wants none."""
+    """Environment variable with the key; empty: the endpoint needs none."""
     dimensions: int | None = Field(default=None, ge=1)
-    """Asked of the endpoint; None: the model's own. Only some models can give fewer."""
+    """Dimensions to request from the endpoint; None: the model's default. Only some models support fewer."""
     price: Price | None = None
-    """Of the endpoint's tokens; None: unknown. For your own hardware, zeros."""
+    """Price of the endpoint's tokens; None: unknown. Zeros for your own hardware."""
     checkpoint: str = ""
     """Folder of the weights; qwen3 only."""
     path: str = ""
     """Model file; gguf only."""
     pooling: Literal["", "mean", "cls", "last"] = ""
-    """How a text's vector follows from those of its tokens; empty: as the file says. gguf only."""
+    """How to pool the token vectors; empty: as the file says. gguf only."""
 
     @model_validator(mode="before")
     @classmethod
@@ -304,16 +309,16 @@ class EmbedderSettings(FrozenModel):
 
     @property
     def has_endpoint(self) -> bool:
-        """Whether an endpoint embeds, which may bill for it."""
+        """Whether an endpoint computes the vectors, and may bill for it."""
         return self.kind == "endpoint" or (self.kind == "qwen3" and bool(self.base_url))
 
     @property
     def max_cost_usd(self) -> Decimal:
-        """The most that a choice of a fixer may cost; 0 also where no price is known."""
+        """The maximum cost of choosing a fixer; 0 also if the price is unknown."""
         return self.price.cost(Usage(input_tokens=EMBEDDED_TOKENS)) if self.has_endpoint and self.price else Decimal(0)
 
     def key(self) -> str | None:
-        """The endpoint's key; None: it wants none. One that is named and not set is a ConfigError."""
+        """The endpoint's key; None: it needs none. Raises a ConfigError if its variable is not set."""
         return _must_be_set(
             self.key_env, f"the embedder {self.model!r}", "embed without an endpoint: -c route.embedder.kind=hashed"
         )
@@ -321,23 +326,22 @@ class EmbedderSettings(FrozenModel):
 
 class RouteSettings(FrozenModel):
     policy: Literal["paper", "value"] = "value"
-    """`paper`: the cheapest fixer whose probability reaches theta, else the anchor. `value`: weighs what a solve
-    costs.
+    """`paper`: the cheapest fixer whose probability reaches theta, otherwise the anchor.
+
+    `value`: weighs cost against the worth of a solve.
     """
     theta: float = Field(default=0.30, ge=0, le=1)
-    """For `paper`, where none was calibrated: the cheapest fixer whose predicted probability reaches this is taken."""
+    """For `paper`, if none was calibrated: take the cheapest fixer whose predicted probability reaches this."""
     min_solve: float | None = Field(default=None, ge=0, le=1)
-    """For `value`: the cheapest fixer with at least this probability."""
+    """For `value`: take the cheapest fixer with at least this probability."""
     max_usd: Usd | None = Field(default=None, ge=0)
-    """For `value`: the likeliest fixer that is expected to cost no more than this."""
+    """For `value`: take the likeliest fixer with at most this expected cost."""
     dial: float | None = Field(default=None, ge=0, le=1)
     """For `value`: from 0, the cheapest, to 1, the strongest."""
     solve_usd: Usd | None = Field(default=None, ge=0)
-    """For `value`: what a solve is worth. With none of the four: the calibrated worth, else a dial of 0.5."""
+    """For `value`: the worth of a solve. Without any of the four: the calibrated worth, otherwise a dial of 0.5."""
     anchor: str = ""
-    """The fixer to fall back to; empty: the likeliest agent where all probabilities are known, else the most
-    expensive.
-    """
+    """The fallback fixer; empty: the likeliest agent if all probabilities are known, otherwise the most expensive."""
     resumes: str = ""
     """Folder with résumés and a fitted head; empty: scrout/resumes in the user's data folder."""
     embedder: EmbedderSettings = EmbedderSettings()
@@ -348,7 +352,7 @@ class RouteSettings(FrozenModel):
         if len(goals) > 1:
             raise ValueError(f"{' and '.join(goals)} are both given; keep one of them")
         if goals and self.policy == "paper":
-            raise ValueError(f'{goals[0]} is for policy "value", and "paper" goes by theta; remove one of them')
+            raise ValueError(f'{goals[0]} is for policy "value", and policy "paper" uses theta; remove one of them')
         return self
 
 
@@ -356,86 +360,86 @@ class RepairSettings(FrozenModel):
     max_candidates: int = Field(default=5000, ge=1)
     max_seconds: float = Field(default=60, gt=0)
     jobs: int = Field(default=0, ge=0)
-    """Candidates tried at once; 0: one for each core."""
+    """Candidates to try at once; 0: one per core."""
     seed: int = 0
-    """Decides the order among edits that are equally likely."""
+    """Decides the order of equally likely edits."""
 
 
 class FixerKey(FrozenModel):
-    """What a fixer is, whatever its entry in a pool is called: outcomes of equal keys belong together."""
+    """The identity of a fixer, independent of its name in a pool: outcomes of equal keys belong together."""
 
     agent: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
-    """The program that drives the model: `agent` is the built-in one."""
+    """The program that drives the model; `agent` is the built-in one."""
     model: str = Field(default="", pattern=r"^[^\s@]*$")
-    """Empty: it has none."""
+    """Empty: none."""
     effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
-    """How hard the model is told to think; empty: its default."""
+    """The model's reasoning effort; empty: its default."""
 
     def __str__(self) -> str:
         return self.agent + (f"/{self.model}" if self.model else "") + (f"@{self.effort}" if self.effort else "")
 
     @classmethod
     def parse(cls, text: str) -> FixerKey:
-        """`agent/model@effort`, the last two where there are some."""
+        """Parse `agent/model@effort`; model and effort may be missing."""
         rest, _, effort = text.partition("@")
         agent, _, model = rest.partition("/")
         try:
             return cls(agent=agent, model=model, effort=effort)
         except ValidationError:
             raise ConfigError(
-                f"{text!r} names no fixer. Write agent/model or agent/model@effort, such as mini/claude-opus-4-6@high."
+                f"{text!r} is not a fixer. Write agent/model or agent/model@effort, such as mini/claude-opus-4-6@high."
             ) from None
 
 
 HandoffMode = Literal["auto", "full", "files-only", "none"]
 ChatApi = Literal["", "chat", "responses", "messages"]
-"""A way to talk with a model over HTTP; empty: not known."""
+"""The API of a model endpoint; empty: unknown."""
 
 
 class Fixer(FrozenModel):
-    """One entry of the pool, as far as all kinds have the same keys. All but name and kind are for fixers with a model.
+    """One entry of the pool, with the keys that all kinds share. All but name and kind are for fixers with a model.
 
-    A kind adds keys of its own in a subclass (scrout.fix.kind), and says about itself what others need to know.
+    A kind adds keys of its own in a subclass (scrout.fix.kind), and describes itself to other parts.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
     kind: str
     model: str = ""
-    """As the endpoint names it."""
+    """The endpoint's name for it."""
     effort: str = Field(default="", pattern=r"^[a-z0-9-]*$")
-    """How hard the model is told to think, such as low or high; empty: not sent, and its default applies."""
+    """The model's reasoning effort, such as low or high; empty: not sent, so its default applies."""
     resume: str = ""
-    """The résumé to go by, as `scrout fixers list` names it; empty: that of its own agent, model and effort."""
+    """The résumé to use, as `scrout fixers list` names it; empty: that of its own agent, model and effort."""
     base_url: str = ""
-    """The endpoint, up to and with /v1, whichever API the agent speaks with it."""
+    """The endpoint, up to and including /v1, for any API that the agent uses."""
     model_file: str = ""
-    """A GGUF file that scrout serves itself while it is needed, in place of `base_url` (extra `local`)."""
+    """A GGUF file that scrout serves itself while it is needed, instead of `base_url` (extra `local`)."""
     context_tokens: int = Field(default=16384, ge=512)
-    """The longest conversation with that file. More takes more memory."""
+    """Context of that file in tokens. More takes more memory."""
     threads: int = Field(default=0, ge=0)
-    """What the file is served with; 0: half of the processor's cores."""
+    """Threads for that file; 0: half of the processor's cores."""
     key_env: str = ""
-    """Environment variable that holds the key; empty: the endpoint wants none."""
+    """Environment variable with the key; empty: the endpoint needs none."""
     auth: Literal["", "bearer", "x-api-key"] = ""
-    """The header that carries the key; empty: x-api-key for the messages API, bearer for the others."""
+    """The header for the key; empty: x-api-key for the messages API, bearer for the others."""
     extra: dict[str, JsonValue] = Field(default={})
-    """Added to the body of each request, such as the pin of a provider."""
+    """Added to the body of each request, for example to pin a provider."""
     price: Price | None = None
-    """Dollars per million tokens; None: looked up. Without one a dollar cap cannot hold, and no call is made."""
+    """Dollars per million tokens; None: looked up. Without a price, no dollar cap can hold, so no call is made."""
     price_date: str = ""
-    """When the price was looked up, or in which list: prices drift."""
+    """When, or in which list, the price was looked up, because prices change."""
     subscription: bool = False
-    """True: paid by the month, so no call has a price and only calls and time are capped."""
+    """True: a monthly subscription. Calls have no price; only their number and time are capped."""
     handoff: HandoffMode | None = None
-    """What of the handoff it gets; None: as `fix.handoff` says."""
+    """The part of the handoff it gets; None: as in `fix.handoff`."""
     cap_calls: int = Field(default=50, ge=1)
     cap_usd: Usd = Field(default=Decimal("2.00"), gt=0)
     cap_seconds: float = Field(default=1200, gt=0)
 
     has_model: ClassVar[bool] = True
-    """False: it calls no model, so it costs nothing and needs no endpoint, price or cap."""
+    """False: it calls no model, so it is free and needs no endpoint, price or cap."""
     api: ClassVar[ChatApi] = ""
-    """Which API its endpoint is known to speak."""
+    """The API that its endpoint is known to use."""
 
     @property
     def agent(self) -> str:
@@ -443,18 +447,18 @@ class Fixer(FrozenModel):
         return self.kind
 
     def missing(self) -> str:
-        """Why it cannot run on this machine; empty: nothing is missing."""
+        """Why it cannot run on this machine; empty: it can."""
         return ""
 
     @property
     def max_cost_usd(self) -> Decimal:
-        """What an attempt may cost: nothing without a model or a price, and a subscription has no price per call."""
+        """The maximum cost of an attempt; zero without a model or a price. A subscription has no price per call."""
         is_free = self.subscription or (self.price is not None and self.price.is_free)
         return self.cap_usd if self.has_model and not is_free else Decimal(0)
 
     @property
     def key(self) -> FixerKey:
-        """What its outcomes are kept under."""
+        """The key of its outcomes."""
         # Some endpoints write a model's date after an @, where a key has the effort.
         model = "-".join(self.model.replace("@", " ").split())
         return FixerKey(agent=self.agent, model=model, effort=self.effort)
@@ -479,7 +483,9 @@ class Fixer(FrozenModel):
             if not getattr(self, field):
                 raise ValueError(f"fixer {self.name!r} of kind {self.kind} needs `{field}`")
         if self.subscription and self.price:
-            raise ValueError(f"fixer {self.name!r} has a `price`, and a subscription has none a call; remove one")
+            raise ValueError(
+                f"fixer {self.name!r} has a `price`, but is a subscription, which has no price per call; remove one"
+            )
         return self
 
 
@@ -487,7 +493,7 @@ FIXERS: Registry[type[Fixer]] = Registry("kind of fixer", "scrout.fix.kinds", "s
 
 
 def make_fixer(entry: object) -> object:
-    """An entry of the pool as its kind; what is no table stays what it is, for pydantic to refuse."""
+    """An entry of the pool as its kind; a value that is not a table is returned for pydantic to refuse."""
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if not isinstance(kind, str):
         return entry
@@ -507,37 +513,41 @@ MOST_FIXERS = 500
 
 class FixSettings(FrozenModel):
     free_first: bool = True
-    """Where the gate verified a reproduction, fixers without a model try before the chosen one. Only a patch that
-    passed the check ends the run there."""
+    """If the gate verified a reproduction, fixers without a model try before the chosen one.
+
+    The run ends there only if their patch passes the check.
+    """
     escalate: bool = False
-    """When the check proves a patch wrong, let the next fixer try. The free ones always go first then."""
+    """If the check proves a patch wrong, let the next fixer try. The free ones then always go first."""
     cap_usd: Usd | None = Field(default=None, gt=0)
-    """For all attempts at one task together; None: as much as the chosen fixer's own cap."""
+    """For all attempts at one task together; None: the chosen fixer's own cap."""
     caps: Literal["hard", "paper"] = "hard"
-    """hard: the most a call is asked to use is held before it. paper: looked at after each, so the last may pass it."""
+    """hard: reserve the maximum cost of a call before it. paper: check after each call, so the last may exceed the
+    cap.
+    """
     handoff: HandoffMode = "full"
-    """What of the handoff a fixer gets. auto: all of it unless the task looks easy for the fixer; then none."""
+    """The part of the handoff that a fixer gets. auto: all of it, or none if the task looks easy for the fixer."""
     prices: str = ""
-    """File with prices of your own; empty: scrout/prices.toml in the user's configuration folder, if there is one."""
+    """File with your own prices; empty: scrout/prices.toml in the user's configuration folder, if it exists."""
     model_list: str = ""
-    """A LiteLLM configuration whose model_list joins the pool; empty: none."""
+    """A LiteLLM configuration whose model_list is added to the pool; empty: none."""
 
 
 LEDGER_URL = "SCROUT_LEDGER_URL"
-"""Environment variable with the address of a ledger, for settings that name none."""
+"""Environment variable with a ledger's address, used if the settings name none."""
 
 
 class LedgerSettings(FrozenModel):
     path: str = ""
     """SQLite file; empty: scrout/ledger.db in the user's data folder."""
     url: SecretStr = SecretStr("")
-    """Address of a PostgreSQL database, for writers on many machines; empty: that of the environment, else a file."""
+    """Address of a PostgreSQL database, for writers on many machines; empty: the environment's, otherwise a file."""
 
     @field_validator("url")
     @classmethod
     def _url_is_an_address(cls, url: SecretStr) -> SecretStr:
         if url and not url.get_secret_value().startswith(("postgresql://", "postgres://")):
-            raise ValueError("it is no postgresql:// address; write postgresql://user@host/database")
+            raise ValueError("it is not a postgresql:// address; write postgresql://user@host/database")
         return url
 
     @model_validator(mode="after")
@@ -548,49 +558,51 @@ class LedgerSettings(FrozenModel):
 
     @property
     def address(self) -> str:
-        """Of the database, with its password; empty: the ledger is a file. A file that is named goes before the
-        environment."""
+        """Address of the database, with its password; empty: the ledger is a file.
+
+        A configured file takes precedence over the environment.
+        """
         return self.url.get_secret_value() or ("" if self.path else os.environ.get(LEDGER_URL, "").strip())
 
 
 class RetentionSettings(FrozenModel):
-    """What `scrout runs prune` leaves of traces and trajectories. Runs and receipts are kept for ever."""
+    """The traces and trajectories that `scrout runs prune` keeps. Runs and receipts are never removed."""
 
     days: float | None = Field(default=None, ge=0)
-    """Older ones are removed; None: none for its age."""
+    """Remove older ones; None: no age limit."""
     text: bool = True
-    """False: what was asked and said is cut out of a trajectory as soon as nobody works on its run."""
+    """False: prompts and answers are removed from a trajectory once its run has ended."""
     max_gb: float | None = Field(default=None, ge=0)
-    """All of them together; the oldest are removed. None: no limit."""
+    """Total size; the oldest are removed. None: no limit."""
 
 
 Action = Literal["scout", "gate", "route", "fix", "auto"]
-"""What the API does for a caller; `auto` is the model `scrout/auto`."""
+"""The services of the API; `auto` is the model `scrout/auto`."""
 
 
 class Caller(FrozenModel):
-    """Who may use the API: for what, how often and for how much."""
+    """A caller of the API: its services, rate limit and budget."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     token_env: str = Field(min_length=1)
-    """Environment variable with the token that every request of this caller carries."""
+    """Environment variable with the token that each of its requests carries."""
     may: tuple[Action, ...] = ("scout", "gate", "route")
     budget_usd: Usd = Field(default=Decimal(0), ge=0)
-    """What it may spend in a day of UTC; zero: nothing that costs."""
+    """Daily budget (UTC); zero: nothing that costs money."""
     requests_a_minute: int = Field(default=1200, ge=1)
     jobs: int = Field(default=4, ge=1)
-    """At the same time."""
+    """Requests at the same time."""
 
 
 class ApiSettings(FrozenModel):
-    """Who may use `scrout api`."""
+    """Callers of `scrout api`."""
 
     callers: tuple[Caller, ...] = ()
-    """None: only this machine may ask, without a token, and for nothing that costs."""
+    """None: only this machine may send requests, without a token, and for nothing that costs money."""
     idle_s: float = Field(default=300, gt=0)
-    """A conversation of `scrout/auto` that has been quiet for so long gives back what was held for it."""
+    """A conversation of `scrout/auto` that is idle for this long releases its reserved budget."""
     keep_days: float = Field(default=7, gt=0)
-    """How long finished jobs are kept, and their idempotency keys."""
+    """How long to keep finished jobs and their idempotency keys."""
 
     @field_validator("callers")
     @classmethod
@@ -603,16 +615,18 @@ class ApiSettings(FrozenModel):
 
 
 class TelemetrySettings(FrozenModel):
-    """Spans and metrics for an OpenTelemetry collector. They tell of runs and shape none."""
+    """Spans and metrics for an OpenTelemetry collector. They do not affect runs."""
 
     enabled: bool = False
     """Needs the extra `otel`."""
     endpoint: str = ""
-    """A collector's OTLP/HTTP address, without /v1/traces; empty: OTEL_EXPORTER_OTLP_ENDPOINT, else port 4318 here."""
+    """A collector's OTLP/HTTP address, without /v1/traces; empty: OTEL_EXPORTER_OTLP_ENDPOINT, otherwise port 4318
+    on this machine.
+    """
     content: bool = False
-    """Send the issue, prompts, answers and patches too, without secrets and cut to a length."""
+    """Also send the issue, prompts, answers and patches, shortened and without secrets."""
     service_name: str = ""
-    """Empty: OTEL_SERVICE_NAME, else scrout."""
+    """Empty: OTEL_SERVICE_NAME, otherwise scrout."""
 
     @field_validator("endpoint")
     @classmethod
@@ -625,14 +639,14 @@ class TelemetrySettings(FrozenModel):
         except ValueError:
             wrong = True
         if wrong or parts.query or parts.fragment:
-            raise ValueError("it is no address of a collector; write http://127.0.0.1:4318")
+            raise ValueError("it is not the address of a collector; write one such as http://127.0.0.1:4318")
         if parts.username or parts.password:
-            raise ValueError("it holds a name or password; put such into OTEL_EXPORTER_OTLP_HEADERS")
+            raise ValueError("it contains a user name or password; put credentials into OTEL_EXPORTER_OTLP_HEADERS")
         return endpoint.rstrip("/")
 
 
 class Settings(FrozenModel):
-    """Everything that shapes a run."""
+    """All settings."""
 
     sandbox: SandboxSettings = SandboxSettings()
     environment: EnvironmentSettings = EnvironmentSettings()
@@ -646,7 +660,7 @@ class Settings(FrozenModel):
     api: ApiSettings = ApiSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     fixers: tuple[AnyFixer, ...] = Field(default=({"name": "repair", "kind": "repair"},), validate_default=True)
-    """The pool. An empty one is an error."""
+    """The pool. It must not be empty."""
 
     @field_validator("fixers", mode="before")
     @classmethod
@@ -668,12 +682,11 @@ class Settings(FrozenModel):
 
     @model_validator(mode="after")
     def _anchor_is_known(self) -> Settings:
-        if self.route.anchor and not self.fix.model_list:  # else it may be in that list
+        if self.route.anchor and not self.fix.model_list:  # otherwise, it may be in that list
             self.fixer(self.route.anchor)
         return self
 
     def fixer(self, name: str) -> Fixer:
-        """The pool's entry of that name."""
         for fixer in self.fixers:
             if fixer.name == name:
                 return fixer
@@ -681,12 +694,14 @@ class Settings(FrozenModel):
         raise ConfigError(f"no fixer is called {name!r}; the pool has {known}. Add it under [[fixers]] in {FILE_NAME}.")
 
     def only(self, name: str) -> Settings:
-        """The same settings with a pool of one: there is nothing left to route."""
+        """The same settings with a pool of one, so there is no routing."""
         route = self.route.model_copy(update={"anchor": ""})
         return self.model_copy(update={"fixers": (self.fixer(name),), "route": route})
 
     def digest(self) -> str:
-        """Equal for equal settings. Where the ledger lies, how long traces are kept, who may ask over the network and
-        who is told of runs changes no result, so none of it counts."""
+        """Equal for equal settings.
+
+        Settings that do not change results do not count: the ledger's address, retention, API callers and telemetry.
+        """
         text = self.model_dump_json(exclude={"ledger", "retention", "api", "telemetry"})
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What this machine has to make a pool of: CLI agents, keys of model makers, model servers on loopback."""
+"""Finds fixers for a pool on this machine: CLI agents, API keys, model servers on loopback."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ AGENT_MODELS = {
     "claude-code": ("ANTHROPIC_API_KEY", ("claude-haiku-4-5", "claude-opus-4-6")),
     "codex": ("OPENAI_API_KEY", ("gpt-5-mini", "gpt-5.2-codex")),
 }
-"""The key that a maker's own agent needs, and a cheap and a strong model whose outcomes are known."""
+"""A maker's agent and key, and a cheap and a strong model with known outcomes."""
 MODEL_AGENTS = ("aider", "opencode", "mini")
-"""Agents that work with any model. Which one is yours to say."""
+"""Agents that work with any model; the user must choose one."""
 OTHER_AGENTS = {"gemini": "gemini-cli"}
-"""Programs that scrout has no preset for."""
+"""Programs without a preset."""
 LOCAL_SERVERS = {"Ollama": 11434, "llama.cpp": 8080, "LM Studio": 1234, "vLLM": 8000}
-"""The ports that they listen on unless they are told otherwise."""
+"""Default ports of model servers."""
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/@+-]{0,199}")
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY")
 
@@ -37,7 +37,7 @@ class FoundFixer:
     entry: Mapping[str, object]
     """The keys of its [[fixers]] table."""
     because: str
-    """What it rests on."""
+    """The evidence for it."""
 
     def toml(self) -> str:
         lines = [f"# {self.because}", "[[fixers]]"]
@@ -51,11 +51,11 @@ class Discovery:
 
     fixers: tuple[FoundFixer, ...]
     notes: tuple[str, ...]
-    """What was found and is of no use as it is, with the next step."""
+    """Finds that are not usable yet, with the next step."""
 
 
 def discover(ports: Mapping[str, int] | None = None) -> Discovery:
-    """Look around. Nothing is asked of anything but loopback, and nothing is started."""
+    """Search this machine. It contacts only loopback, and starts nothing."""
     fixers: list[FoundFixer] = []
     notes: list[str] = []
     with ThreadPoolExecutor() as threads:
@@ -77,7 +77,8 @@ def discover(ports: Mapping[str, int] | None = None) -> Discovery:
 
 def _local(name: str, port: int) -> FoundFixer | None:
     base_url = f"http://127.0.0.1:{port}/v1"
-    # Names are written into your settings, also into a comment, which a line break would end. Any program can listen.
+    # Any program can listen on a port, and names are written into your settings, also into a comment, which a line
+    # break would end.
     models = [model for model in list_models(base_url, {}, "").models or () if _MODEL.fullmatch(model)]
     if not models:
         return None
@@ -116,7 +117,7 @@ def _is_usable(preset: str) -> bool:
 
 
 def _value(value: object) -> str:
-    """As TOML: texts and numbers are written as in JSON."""
+    """A value as TOML: texts and numbers are written as in JSON."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_value(one)}' for key, one in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""What a kind of fixer is: an entry of the pool that can make an attempt.
+"""The interface of fixer kinds: an entry of the pool that can make an attempt.
 
 A kind is a subclass in a module of scrout.fix.kinds, or of another package by an entry point in the group
 `scrout.fixers`. Its fields are the keys of its [[fixers]] entry. Every command imports the kinds of its pool, so a kind
-imports what it works with inside its methods.
+imports its dependencies inside its methods.
 """
 
 from __future__ import annotations
@@ -24,38 +24,41 @@ if TYPE_CHECKING:
     from scrout.sandbox.workspace import Workspace
 
 ENDPOINT = "http://meter/v1"
-"""What a fixer in this process talks to. The host's name does not matter: the connection is the meter's socket."""
+"""Endpoint URL for fixers in this process.
+
+The host's name does not matter, because the connection uses the meter's socket.
+"""
 Ended = tuple[Stop, str]
-"""How an attempt ended, and in words."""
+"""How an attempt ended, and details in words."""
 
 
 @dataclass(frozen=True)
 class FixJob:
-    """One attempt: what a fixer is given, and whom it tells."""
+    """The input of one attempt."""
 
     task: Task
     gated: GatedHandoff
-    """All that survived the gate, whatever of it the fixer may read."""
+    """All that passed the gate, even if the fixer may not read all of it."""
     task_sandbox: TaskSandbox
     settings: Settings
     progress: Callable[[str], None]
     record: Callable[[Receipt], None]
     folder: Path
-    """Where its trajectory and log go."""
+    """Folder for its trajectory and log."""
     mode: HandoffMode = "full"
-    """What of the handoff the fixer may read."""
+    """The part of the handoff that the fixer may read."""
     cap_usd: Decimal | None = None
-    """What it may spend, if that is less than its own cap."""
+    """Its budget, if that is less than its own cap."""
 
 
 @dataclass(frozen=True)
 class ModelJob:
-    """What a fixer with a model works on: a prompt, a workspace, and the way to its model through the meter."""
+    """The input of a fixer with a model: a prompt, a workspace, and the meter's endpoint."""
 
     prompt: str
     workspace: Workspace
     socket: Path
-    """The meter's. It speaks the model's API, keeps the caps and adds the key."""
+    """The meter's URL. The meter speaks the model's API, enforces the caps and adds the key."""
     given: FixJob
 
     @property
@@ -64,15 +67,13 @@ class ModelJob:
 
 
 class FixerKind(Fixer):
-    """An entry of the pool that can make an attempt."""
-
     @abstractmethod
     async def attempt(self, job: FixJob) -> Attempt:
-        """Try to fix the task. A failure of the model or the endpoint is an attempt too, with its stop."""
+        """Try to fix the task. A failure of the model or the endpoint is also an attempt, with its stop."""
 
 
 class ModelFixer(FixerKind):
-    """A fixer with a model: it works behind the meter, and the difference in its workspace is its patch."""
+    """A fixer with a model: it works behind the meter, and the changes in its workspace are its patch."""
 
     async def attempt(self, job: FixJob) -> Attempt:
         from scrout.fix.metered import attempt
@@ -80,12 +81,12 @@ class ModelFixer(FixerKind):
         return await attempt(self, job)
 
     def refuse(self, task_sandbox: TaskSandbox) -> None:
-        """Raise a ConfigError if it cannot run in this sandbox, before anything is paid."""
+        """Raise a ConfigError if it cannot run in this sandbox, before any payment."""
 
     def leftovers(self) -> tuple[str, ...]:
-        """Paths that its program leaves in the repository for itself. They are no part of its patch."""
+        """Paths in the repository that its program creates for itself. They are not part of its patch."""
         return ()
 
     @abstractmethod
     async def work(self, job: ModelJob) -> Ended:
-        """Change the workspace. At a cap this is cancelled, and the changes so far count."""
+        """Change the workspace. At a cap, this is cancelled, and the changes so far count."""

@@ -1,7 +1,7 @@
-"""An attempt of a fixer with a model: it works behind the meter, and the difference in its workspace is its patch.
+"""An attempt of a fixer with a model: it works behind the meter, and the changes in its workspace are its patch.
 
-Whatever stops a fixer, the diff that exists is its submission, and what it paid is recorded. The meter holds its caps;
-at a cap, or when its time is over, it is ended from outside and told nothing.
+For whatever reason a fixer stops, its current diff is its submission, and its payments are recorded. The meter enforces
+the caps. At a cap, or when its time is over, the fixer is stopped from outside without notice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from scrout.text import usd
 from scrout.trajectory import FILE_NAME
 
 HUNG_S = 120.0
-"""An endpoint that has sent nothing for as long when the time is over has hung; with little time, for half of it."""
+"""At the time limit, an endpoint that has been silent for this long has hung; if the limit is short, half of it
+counts.
+"""
 
 
 async def attempt(fixer: ModelFixer, job: FixJob) -> Attempt:
@@ -78,14 +80,14 @@ async def _work(
         async with served(fixer, account) as account, open_proxy_client(account, take) as proxy_endpoint:
             working = fixer.work(ModelJob(text, workspace, proxy_endpoint.socket, job))
             ended = await _until_a_cap(working, proxy_endpoint, fixer.cap_seconds)
-    except ModelError as error:  # the meter's own: what an endpoint does to an agent ends in words
+    except ModelError as error:  # the meter's own errors: errors of an endpoint become the agent's stop
         return "endpoint", str(error)
     return _attribute_stop(ended, proxy_endpoint, fixer.cap_seconds)
 
 
 @asynccontextmanager
 async def served(fixer: Fixer, account: Account) -> AsyncIterator[Account]:
-    """The account, with the address of a server where the fixer names a model file."""
+    """The account, with the URL of a local server if the fixer names a model file."""
     if not fixer.model_file:
         yield account
         return
@@ -94,7 +96,7 @@ async def served(fixer: Fixer, account: Account) -> AsyncIterator[Account]:
 
 
 def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Decimal | None = None) -> Account:
-    """The attempt as the meter is to know it. Without a price a dollar cap cannot hold, and that is a ConfigError."""
+    """The meter's account for this attempt. Raises a ConfigError if a dollar cap cannot hold without a price."""
     if fixer.price is None and not fixer.subscription:
         raise ConfigError(unpriced(fixer))
     return Account(
@@ -114,7 +116,7 @@ def account_of(fixer: Fixer, settings: Settings, trajectory: Path, cap_usd: Deci
 
 
 def _refusal(fixer: Fixer) -> Ended | None:
-    """Why no call can be made, where that is known before."""
+    """Why no call can be made, if that is known in advance."""
     key = read_key(fixer.key_env)
     if key == "":
         return "endpoint", f"fixer {fixer.name!r} needs a key: the variable {fixer.key_env} is not set. Export it."
@@ -129,7 +131,7 @@ def _materialized(given: GatedHandoff) -> dict[str, str]:
 
 
 def _with_progress(fixer: Fixer, job: FixJob, account: Account, paid: list[Receipt]) -> Callable[[Receipt], None]:
-    """Keeps and records what is paid, and says how much is used."""
+    """Stores and records receipts, and reports the budget that is used."""
 
     def take(receipt: Receipt) -> None:
         paid.append(receipt)
@@ -157,13 +159,13 @@ async def _until_a_cap(working: Coroutine[None, None, Ended], proxy_endpoint: Pr
 
 
 def _attribute_stop(ended: Ended, proxy_endpoint: ProxyClient, limit_s: float) -> Ended:
-    """Where the endpoint failed the agent's last call, that is what ended it, unless it was about what was sent."""
+    """Attribute the stop to the endpoint if it failed the agent's last call, unless the request was the problem."""
     if ended[0] == "timeout" and proxy_endpoint.silent_s >= min(HUNG_S, limit_s / 2):
         return "endpoint", f"{ended[1]}, the last {proxy_endpoint.silent_s:.0f} s without a word from the endpoint"
     if ended[0] not in ("finished", "crashed", "endpoint") or not proxy_endpoint.fault:
         return ended
     if proxy_endpoint.fault_own and ended[0] == "finished":
-        return ended  # an agent that goes on without what it was refused has not failed
+        return ended  # an agent that continues after a rejected call has not failed
     status = proxy_endpoint.fault_status
     sent = (
         bool(proxy_endpoint.receipts) and status is not None and 400 <= status < 500 and status not in ENDPOINT_STATUSES
@@ -176,7 +178,7 @@ async def _diff(
 ) -> tuple[str, Ended]:
     leftovers = (path for path in fixer.leftovers() if not task_sandbox.base.has(path))
     try:
-        # The reproduction was put there for the fixer; it is not part of the fix.
+        # The reproduction's files were added for the fixer; they are not part of the fix.
         return await task_sandbox.diff(workspace, without=(*_materialized(given), *leftovers)), ended
     except SandboxError as error:
         return "", ("crashed", str(error))

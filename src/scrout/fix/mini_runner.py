@@ -1,7 +1,7 @@
 """Runs mini-SWE-agent on one task: `python mini_runner.py --model NAME --url URL --key KEY --task FILE --out FILE`.
 
-It runs inside the sandbox, with the Python that mini-swe-agent is installed for, and so imports nothing of scrout. The
-templates are mini-SWE-agent's own, of its SWE-bench configuration. It has no limit of its own: the meter holds those.
+It runs inside the sandbox, with mini-swe-agent's Python, so it cannot import scrout. It uses the templates of
+mini-SWE-agent's SWE-bench configuration. It has no limits of its own: the meter enforces them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minisweagent.models import get_model
 
 
 class BashEnvironment:
-    """The local environment, but commands run by bash and not by sh, as in the containers the templates are for."""
+    """The local environment, but with bash instead of sh, as in the containers that the templates are for."""
 
     def __init__(self, local: LocalEnvironment) -> None:
         self.local = local
@@ -35,7 +35,7 @@ class BashEnvironment:
 
 
 class Lines(logging.Handler):
-    """Prints every message of the conversation as it comes, so that an agent that is stopped has a log, too."""
+    """Prints every message of the conversation immediately, so that a stopped agent has a log too."""
 
     def emit(self, record: logging.LogRecord) -> None:
         for message in record.msg if isinstance(record.msg, tuple) else ():
@@ -43,18 +43,18 @@ class Lines(logging.Handler):
 
 
 def run(arguments: argparse.Namespace) -> str:
-    """Work on the task; gives how it ended."""
+    """Work on the task; returns how it ended."""
     _log_messages()
     config: dict[str, Any] = get_config_from_spec(builtin_config_dir / "benchmarks" / "swebench.yaml")
     agent = {**config["agent"], "step_limit": 0, "cost_limit": 0, "output_path": Path(arguments.out).expanduser()}
-    # The templates name the folder of the containers; the link to the repository that bears that name is optional.
+    # The templates name the containers' folder; the symlink of that name to the repository is optional.
     agent["instance_template"] = agent["instance_template"].replace("/testbed", str(Path.cwd()))
     told = DefaultAgent(_model(config, arguments), _environment(config), **agent).run(_task(arguments))
     return str(told.get("exit_status", ""))
 
 
 def _log_messages() -> None:
-    # The agent tells its logger each message, at a level that is not shown.
+    # The agent logs each message at a level that is not shown.
     logger = logging.getLogger("agent")
     logger.propagate = False
     logger.setLevel(logging.DEBUG)
@@ -70,7 +70,7 @@ def _model(config: dict[str, Any], arguments: argparse.Namespace) -> Any:
         **config["model"].get("model_kwargs", {}),
         "api_base": f"{arguments.url}/v1",
         "api_key": arguments.key,
-        # One request is one request: what fails is tried again by mini-SWE-agent alone.
+        # Disable the client's retries: only mini-SWE-agent itself retries.
         "max_retries": 0,
     }
     if arguments.effort:

@@ -1,4 +1,4 @@
-"""The pool as it is used: the entries of scrout.toml, those of a LiteLLM list, and a price for each that has none."""
+"""Completes the pool: entries of scrout.toml, entries of a LiteLLM list, and prices."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ PRICES = "prices.toml"
 
 
 def completed(settings: Settings, say: Callable[[str], None] = lambda words: None) -> Settings:
-    """The settings with every fixer that they name, and the prices that are known for them.
+    """The settings with all fixers that they name, and known prices.
 
-    `say` is told what was left out of a list, and why.
+    `say` receives the entries of the list that were left out, with reasons.
     """
     pool = (*settings.fixers, *_listed(settings, say))
     names = [fixer.name for fixer in pool]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"{settings.fix.model_list} and scrout.toml both have a fixer {twice!r}. Rename one of them.")
+        raise ConfigError(
+            f"{settings.fix.model_list} and scrout.toml both define a fixer {twice!r}. Rename one of them."
+        )
     priced = tuple(_priced(fixer, settings) for fixer in pool)
     whole = settings if priced == settings.fixers else settings.model_copy(update={"fixers": priced})
     if whole.route.anchor:
@@ -33,7 +35,7 @@ def completed(settings: Settings, say: Callable[[str], None] = lambda words: Non
 
 
 def refuse_unpriced(settings: Settings) -> None:
-    """Before anything is paid: a fixer whose dollar cap could not hold."""
+    """Refuse, before any payment, a fixer whose dollar cap could not hold."""
     for fixer in settings.fixers:
         if fixer.has_model and fixer.price is None and not fixer.subscription:
             raise ConfigError(unpriced(fixer))

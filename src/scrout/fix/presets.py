@@ -1,9 +1,9 @@
-"""How known CLI agents are called: each tried with the real program, at the version that scripts/add-agents installs.
+"""How to call known CLI agents: each preset was tested with the real program, at the version that scripts/add-agents
+installs.
 
-An agent runs inside the sandbox, so it may do there what it likes; its only way out is the meter. Whatever it would ask
-of a model beside the task itself, or tell anybody, is switched off, and nothing in its settings speaks of a budget. A
-repository's own settings and instructions for an agent are not read where that can be helped: every fixer gets the same
-task, and whoever wrote those may not be on the user's side.
+An agent runs inside the sandbox with all permissions; its only connection is the meter. Model calls besides the task
+and telemetry are switched off, and its settings mention no budget. A repository's own settings and instructions for an
+agent are ignored if the agent allows it: every fixer gets the same task, and the repository's author is not trusted.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from scrout.config.settings import ChatApi
 class Preset:
     """How one CLI agent is called.
 
-    Names in braces are filled in: {model}, {effort}, {url} (the meter's root as the agent sees it, without /v1), {key}
-    (a dummy, no secret) and {prompt_file} (the absolute path inside of a file with the task).
+    Placeholders: {model}, {effort}, {url} (the meter's root as the agent sees it, without /v1), {key} (a dummy, no
+    secret) and {prompt_file} (the absolute path, inside of the sandbox, of a file with the task).
     """
 
     protocol: ChatApi
     command: tuple[str, ...]
-    """The program's name as it is found on PATH, and its arguments. The task is on its standard input, too."""
+    """The program's name on PATH, and its arguments. The task is also on its standard input."""
     install: str
-    """How to get the program, for people."""
+    """How to install the program, in words."""
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    """Text by path, relative to HOME, written before the start."""
+    """Files to write before the start, by path relative to HOME."""
     with_effort: tuple[str, ...] = ()
-    """Further arguments where an effort is set."""
+    """More arguments if an effort is set."""
     runner: str = ""
-    """A script beside this file that the program's own Python runs in the program's place."""
+    """A script beside this file that the program's own Python runs instead of the program."""
     leftovers: tuple[str, ...] = ()
-    """Paths in the repository that it leaves behind for itself: no part of its fix, unless the base has them too."""
+    """Paths in the repository that it creates for itself.
+
+    They are not part of its fix, unless the base has them too.
+    """
 
 
 def fill(preset: Preset, *, model: str, effort: str, url: str, key: str, prompt_file: str) -> Preset:
-    """The preset with every name in braces filled in, and what an effort asks for among the arguments."""
+    """The preset with every placeholder filled in, and the arguments for the effort."""
     fields = {"model": model, "effort": effort, "url": url, "key": key, "prompt_file": prompt_file}
-    # The files are JSON and TOML, and what stands in braces there stands in their quotes, which take the same escapes.
+    # The files are JSON and TOML, and placeholders are inside of their quotes, which use the same escapes.
     quoted = {name: json.dumps(value)[1:-1] for name, value in fields.items()}
     return replace(
         preset,
@@ -55,7 +58,7 @@ def fill(preset: Preset, *, model: str, effort: str, url: str, key: str, prompt_
 
 
 def _filled(text: str, fields: Mapping[str, str]) -> str:
-    # Not str.format, because the files are full of braces of their own.
+    # Not str.format, because the files are full of other braces.
     return re.sub("|".join(rf"\{{{name}\}}" for name in fields), lambda found: fields[found[0][1:-1]], text)
 
 
@@ -84,7 +87,7 @@ _CLAUDE_CODE = Preset(
         },
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-        # It refuses to skip permissions for root, which is what some tiers run commands as.
+        # It refuses to skip permissions as root, and some tiers run commands as root.
         "IS_SANDBOX": "1",
     },
     with_effort=("--effort", "{effort}"),
@@ -95,7 +98,7 @@ _CODEX_OFF = (
     *("enable_request_compression", "fast_mode", "goals", "image_generation", "in_app_browser", "multi_agent"),
     *("plugin_discovery_prefetch", "plugin_sharing", "plugins", "remote_compaction_v2", "remote_plugin"),
     *("shell_snapshot", "skill_mcp_dependency_install", "skill_search", "tool_suggest", "ultrafast_mode"),
-    # Without end it would wait for a meter that is gone.
+    # Without an end, it would wait for a meter that is gone.
     "unbounded_connection_retries",
 )
 
@@ -142,7 +145,7 @@ _AIDER = Preset(
     protocol="chat",
     command=(
         *("aider", "--model", "openai/{model}", "--weak-model", "openai/{model}", "--editor-model", "openai/{model}"),
-        # As arguments, because a .env in the repository would win over variables; litellm looks at both of these.
+        # As arguments, because a .env in the repository would override variables; litellm reads both of these.
         *("--set-env", "OPENAI_BASE_URL={url}/v1", "--openai-api-base", "{url}/v1", "--openai-api-key", "{key}"),
         *("--message-file", "{prompt_file}", "--yes-always", "--edit-format", "diff"),
         *("--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--no-auto-test", "--no-watch-files"),
@@ -153,7 +156,7 @@ _AIDER = Preset(
     ),
     install="python3 -m pip install aider-install && aider-install, or pip install aider-chat into an environment",
     env={"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-    # A table of prices, which it would fetch from the net. One without entries counts as none.
+    # A price table, which it would otherwise download. One without entries counts as none.
     files={".aider/caches/model_prices_and_context_window.json": '{"sample_spec": {}}\n'},
     with_effort=("--reasoning-effort", "{effort}"),
     leftovers=(".aider.tags.cache.v4",),
@@ -163,7 +166,7 @@ _OPENCODE = Preset(
     protocol="chat",
     command=(
         *("opencode", "run", "--format", "json", "--pure", "--auto"),
-        # A title given is a title that no model is asked for.
+        # With a title given, it does not ask a model for one.
         *("--model", "endpoint/{model}", "--title", "task"),
     ),
     install="npm install --global opencode-ai",
@@ -228,7 +231,7 @@ HOMES = {
     "claude-code": {"base_url": "https://api.anthropic.com/v1", "key_env": "ANTHROPIC_API_KEY"},
     "codex": {"base_url": "https://api.openai.com/v1", "key_env": "OPENAI_API_KEY"},
 }
-"""Where an agent's maker sells its models, for entries that name no other endpoint."""
+"""The endpoint of an agent's maker, for entries without base_url."""
 
 PRESETS: dict[str, Preset] = {
     "claude-code": _CLAUDE_CODE,

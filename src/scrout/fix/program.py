@@ -1,7 +1,7 @@
-"""Where a program of the host's lies, and the folders that it needs to be seen in the sandbox.
+"""Finds a host program and the folders that it needs inside of the sandbox.
 
-Everything is mounted read-only at the path that it has outside, because packages hold absolute paths. What lies under
-/usr is there already. Not covered: programs of `pip install --user`, and version managers' shims, which are told.
+Everything is mounted read-only at its host path, because packages contain absolute paths. /usr is always mounted. Not
+supported: programs of `pip install --user`, and version managers' shims, which are reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scrout.programs import search_path
 from scrout.sandbox.tier import Mount
 
 RUNNERS = "/opt/scrout"
-"""The folder inside for scripts of ours that a program's interpreter runs."""
+"""Folder inside of the sandbox for scrout's scripts that a program's interpreter runs."""
 MOST_LINKS = 40
 MOST_INTERPRETERS = 4
 
@@ -32,26 +32,28 @@ _ASSIGNMENT = re.compile(r"\w+=")
 
 @dataclass(frozen=True)
 class Program:
-    """A program as the sandbox starts it."""
+    """A program for the sandbox to start."""
 
     argv: tuple[str, ...]
-    """What its arguments follow: its path, behind its interpreter's where a script could miss that one inside."""
+    """The start of its command line: its path, after its interpreter's path if a script could not find that one
+    inside.
+    """
     mounts: tuple[Mount, ...]
 
 
 def find_preset(preset: Preset, path: str | None = None) -> Program:
-    """The program of a preset; where it has a runner, that one and the interpreter for it."""
+    """A preset's program, or its runner script with the program's interpreter."""
     program = find_program(preset.command[0], path)
     if not preset.runner:
         return program
     source = Path(__file__).with_name(preset.runner)
     target = f"{RUNNERS}/{preset.runner}"
-    # Isolated: variables that are there for the repository's Python must not lead this one to other modules.
+    # Isolated mode: variables for the repository's Python must not change this one's modules.
     return Program((_interpreter(program), "-I", target), (*program.mounts, Mount(source, target)))
 
 
 def find_program(name: str, path: str | None = None) -> Program:
-    """A program by its name on PATH, or by its path. PATH is the caller's, and behind it scrout's own environment."""
+    """A program by its name or path. Searches the caller's PATH, then scrout's own environment."""
     found = _which(name, path)
     argv, folders = _needs(found, path, MOST_INTERPRETERS)
     mounts: list[Mount] = []
@@ -65,18 +67,19 @@ def find_program(name: str, path: str | None = None) -> Program:
 def _which(name: str, path: str | None) -> Path:
     if "/" in name and (named := shutil.which(name)):
         return Path(named).absolute()
-    # Never one of a repository's: it would get the caller's money, and say which folders of the host it must see.
+    # Never a program in a repository: it would spend the caller's money and choose host folders to mount.
     folders = (path or search_path()).split(os.pathsep)
-    # A shim asks its version manager, which is not there inside.
+    # A shim calls its version manager, which does not exist inside.
     if found := programs.find_program(name, [folder for folder in folders if Path(folder).name != "shims"]):
         return Path(found)
-    # Where scrout itself is installed, that may be.
+    # scrout's own environment may contain it.
     if own := shutil.which(name, path=str(Path(sys.executable).parent)):
         return Path(own)
     if shim := programs.find_program(name, folders):
         raise ConfigError(
             f"{shim} is a version manager's shim, which does not work in the sandbox. Put the folder of the program "
-            f"itself on PATH (`pyenv which {name}` or its like tells it), or name its whole path in the command."
+            f"itself on PATH (`pyenv which {name}` or a similar command prints it), or write its absolute path in "
+            f"the command."
         )
     raise ConfigError(f"The program {name!r} is not on PATH. {_install(name)}")
 
@@ -89,7 +92,7 @@ def _install(name: str) -> str:
 
 
 def _needs(program: Path, path: str | None, depth: int) -> tuple[tuple[str, ...], list[tuple[Path, Path]]]:
-    """How a program is started, and what must be seen for it: where each thing lies, and where it is seen."""
+    """How to start a program, and what to mount for it: host paths and paths inside."""
     program, links = _follow(program)
     folders = [*_homes(program), *links]
     words = _shebang(program)
@@ -99,14 +102,17 @@ def _needs(program: Path, path: str | None, depth: int) -> tuple[tuple[str, ...]
     name, *options = _env_words(words) if by_name else words
     interpreter = _which(name, path) if by_name else Path(name)
     argv, more = _needs(interpreter, path, depth - 1)
-    # Inside, PATH may lead to another interpreter, and a link to this one be missing.
+    # Inside, PATH may lead to another interpreter, and a symlink to this one may be missing.
     if by_name or (argv[0] != name and not _is_system(interpreter)):
         return (*argv, *options, str(program)), folders + more
     return (str(program),), folders + more
 
 
 def _follow(program: Path) -> tuple[Path, list[tuple[Path, Path]]]:
-    """The file behind links. In a virtual environment it is the link itself, whose place tells Python where it is."""
+    """The file behind symlinks.
+
+    In a virtual environment, the symlink itself, because its place tells Python the environment.
+    """
     for _ in range(MOST_LINKS):
         program = Path(os.path.realpath(program.parent), program.name)
         if _in_venv(program):
@@ -114,11 +120,11 @@ def _follow(program: Path) -> tuple[Path, list[tuple[Path, Path]]]:
         if not program.is_symlink():
             return program, []
         program = program.parent / program.readlink()
-    raise ConfigError(f"{program} is a link that leads nowhere. Install the program again.")
+    raise ConfigError(f"{program} is a broken symlink. Install the program again.")
 
 
 def _links(program: Path) -> Iterator[tuple[Path, Path]]:
-    """A virtual environment's Python may be a link to a link in some folder that has no other part in it."""
+    """A virtual environment's Python may be a symlink to a symlink in an otherwise unrelated folder."""
     real = Path(os.path.realpath(program))
     for _ in range(MOST_LINKS):
         if not program.is_symlink():
@@ -129,7 +135,7 @@ def _links(program: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _homes(program: Path) -> Iterator[tuple[Path, Path]]:
-    """Where a program lives: its virtual environment, its npm packages, its Python, else the folder around it."""
+    """The folders of a program: its virtual environment, npm packages, Python, or its own folder."""
     if _in_venv(program):
         prefix = program.parent.parent
         yield prefix, prefix
@@ -164,7 +170,7 @@ def _is_system(path: Path) -> bool:
 
 
 def _shebang(program: Path) -> list[str]:
-    """The words of a script's first line; none for anything else."""
+    """The words of a script's first line; empty for anything else."""
     try:
         with program.open("rb") as file:
             first = file.readline(4096)
@@ -174,7 +180,7 @@ def _shebang(program: Path) -> list[str]:
 
 
 def _env_words(words: list[str]) -> list[str]:
-    """The interpreter that env is to find, and what it is given; without the variables that env would set for it."""
+    """The interpreter that env starts, and its arguments, without the variables that env sets."""
     for place, word in enumerate(words[1:], start=1):
         if not word.startswith("-") and not _ASSIGNMENT.match(word):
             return words[place:]
@@ -182,24 +188,24 @@ def _env_words(words: list[str]) -> list[str]:
 
 
 def _interpreter(program: Program) -> str:
-    """What runs the script that a program is."""
+    """The interpreter of a script."""
     if len(program.argv) > 1:
         return program.argv[0]
     script = Path(program.argv[0])
     if _in_venv(script):
-        # Not from the script's first line, which is a shell's where the path is too long for one.
+        # Not from the script's first line, which names a shell if the path is too long.
         return str(script.parent / "python")
     words = _shebang(script)
     if not words:
-        raise ConfigError(f"{script} is no script, so that its Python cannot be told. Install it with pip.")
+        raise ConfigError(f"{script} is not a script, so scrout cannot tell which Python runs it. Install it with pip.")
     return words[0]
 
 
 def _refuse_wide(name: str, folder: Path) -> None:
     if folder in _TOO_WIDE or Path.home().is_relative_to(folder):
         raise ConfigError(
-            f"{name} lies in {folder}, and all of that would be shown to the agent. Move it to a folder of its own, or "
-            "list what it needs under the fixer's `mounts`."
+            f"{name} is in {folder}, and the agent would see that whole folder. Move the program to a folder of its "
+            f"own, or list what it needs under the fixer's `mounts`."
         )
 
 

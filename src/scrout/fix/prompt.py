@@ -1,6 +1,6 @@
-"""What a fixer is told: the task, and as much of the surviving handoff as it is to have, with what was verified in it.
+"""The prompt of a fixer: the task, and the part of the verified handoff that it may read.
 
-Every fixer gets the same text. With nothing handed over, that is the issue alone.
+Every fixer gets the same text. Without a handoff, that is the issue alone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from scrout.task import Task
 
 PROMPTS = Path(__file__).with_name("prompts")
 MAX_EVIDENCE = 2_000
-"""Characters of a replayed command's output that the fixer is shown."""
+"""Maximum characters of a replayed command's output in the prompt."""
 EASY = 0.75
-"""Under `auto`, the probability from which a fixer works without a handoff."""
+"""Under `auto`, a fixer with this probability or more works without a handoff."""
 
 
 def mode_of(fixer: Fixer, general: HandoffMode, decision: Decision | None) -> HandoffMode:
-    """What of the handoff a fixer gets on one task: its own setting, else the general one; `auto` looks at the task."""
+    """The part of the handoff that a fixer gets: its own setting, otherwise the general one; `auto` depends on the
+    task.
+    """
     mode = fixer.handoff or general
     if mode != "auto":
         return mode
@@ -33,7 +35,7 @@ def mode_of(fixer: Fixer, general: HandoffMode, decision: Decision | None) -> Ha
 
 
 def limit_handoff(gated: GatedHandoff, mode: HandoffMode) -> GatedHandoff:
-    """The handoff with what the fixer is not to have taken out."""
+    """The handoff without the parts that the fixer may not read."""
     if mode == "full":
         return gated
     handoff = Handoff(files=gated.handoff.files) if mode == "files-only" else Handoff()
@@ -49,7 +51,7 @@ def limit_handoff(gated: GatedHandoff, mode: HandoffMode) -> GatedHandoff:
 
 
 def build_prompt(task: Task, gated: GatedHandoff) -> str:
-    """The task and the handoff, each between marks that its text cannot hold."""
+    """The task and the handoff, each between marks that their text cannot contain."""
     parts = [fill("task.md", issue=task.text, mark=mark(task.text))]
     handoff = gated.handoff
     if handoff.files or handoff.reproduction or handoff.dead_ends or handoff.notes:
@@ -59,8 +61,8 @@ def build_prompt(task: Task, gated: GatedHandoff) -> str:
 
 
 def fill(name: str, **values: str) -> str:
-    """One of the prompts, filled in."""
-    # One pass: a `$name` inside an issue stays what it is.
+    """Fill in a prompt template."""
+    # One pass: a `$name` inside an issue stays as it is.
     return Template((PROMPTS / name).read_text(encoding="utf-8")).substitute(values)
 
 
@@ -95,7 +97,7 @@ def _notes(gated: GatedHandoff) -> str:
 
 
 def reproduction_text(gated: GatedHandoff) -> str:
-    """What was run to see the problem and what it printed, for a reader who cannot run it; empty: there is nothing."""
+    """The command that shows the problem and its output, for a reader who cannot run it; empty: none."""
     reproduction = gated.handoff.reproduction
     if not gated.kept or reproduction is None:
         return ""
@@ -105,5 +107,5 @@ def reproduction_text(gated: GatedHandoff) -> str:
 
 
 def mark(text: str) -> str:
-    """A word that the text cannot hold by design, so that it cannot pretend to end its own block."""
+    """A word that the text does not contain, so that it cannot imitate the end of its block."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

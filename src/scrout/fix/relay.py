@@ -1,8 +1,8 @@
 """Joins a loopback port to a unix socket while a program runs: `python relay.py SOCKET PORT -- PROGRAM ARGUMENT...`.
 
 It runs inside the sandbox, on any Python from 3.8 on, so that an agent without a network reaches the meter outside. It
-looks at nothing that passes, and is no part of what bounds the agent: whoever can reach the socket may use it. Nor
-does it pass on a signal to the program: a sandbox is ended whole.
+does not inspect the data and does not limit the agent: any process that can reach the socket may use it. It does not
+forward signals either, because a sandbox is ended as a whole.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sys
 CHUNK_BYTES = 65536
 BACKLOG = 512
 BROKEN, NOT_FOUND = 125, 127
-"""Exit codes: the port cannot be had, the program cannot be started. Any other is the program's own."""
+"""Exit codes if the port cannot be opened or the program cannot be started. Other codes are the program's own."""
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes as it comes, and its end: the other way may have more to say."""
+    """Copy data immediately, then half-close: the other direction may have more data."""
     while True:
         chunk = await reader.read(CHUNK_BYTES)
         if not chunk:
@@ -29,7 +29,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def join(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One connection, until both ways have ended or either is broken."""
+    """One connection, until both directions have ended or one is broken."""
     try:
         inner, outer = await asyncio.open_unix_connection(path)
     except OSError:
@@ -39,7 +39,7 @@ async def join(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWr
     try:
         await asyncio.gather(*ways)
     except OSError:
-        pass  # the client or the socket is gone; there is nobody to tell
+        pass  # the client or the socket is gone, so the error has no recipient
     finally:
         for way in ways:
             way.cancel()
@@ -48,7 +48,7 @@ async def join(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWr
 
 
 async def relay(path: str, port: int, argv: list[str]) -> int:
-    """Listen, run the program, and give its exit code. What still flows when it ends is dropped."""
+    """Listen, run the program, and return its exit code. Drops connections that are still open when it ends."""
     try:
         await asyncio.start_server(lambda *ends: join(path, *ends), "127.0.0.1", port, backlog=BACKLOG)
     except OSError as error:
@@ -66,5 +66,5 @@ async def relay(path: str, port: int, argv: list[str]) -> int:
 if __name__ == "__main__":
     if len(sys.argv) < 5 or sys.argv[3] != "--":
         sys.exit("usage: relay.py SOCKET PORT -- PROGRAM ARGUMENT...")
-    # Not asyncio.run, which would wait for the connections that are still open, and complain of each.
+    # Not asyncio.run, which would wait for open connections and report each.
     os._exit(asyncio.new_event_loop().run_until_complete(relay(sys.argv[1], int(sys.argv[2]), sys.argv[4:])))

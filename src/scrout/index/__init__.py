@@ -1,1 +1,1 @@
-"""What a repository holds at one commit: its files, symbols, imports and words, cached by blob."""
+"""The content of a repository at one commit: its files, symbols, imports and words, cached by blob."""

@@ -1,4 +1,4 @@
-"""BM25 over counts of words."""
+"""BM25 over word counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def bm25(
     count: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
 ) -> Scores:
-    """How well each document answers to terms wanted so much; one row of term, document and count an occurrence."""
+    """The score of each document for weighted terms; one row of term, document and count per occurrence."""
     scores = np.zeros(len(lengths))
     if len(term) == 0:
         return scores
@@ -28,5 +28,5 @@ def bm25(
 
 
 def rarity(holders: npt.NDArray[np.int64], documents: int) -> Scores:
-    """What a term is worth that so many documents hold."""
+    """The weight of a term that occurs in this many documents."""
     return np.asarray(np.log(1 + (documents - holders + 0.5) / (holders + 0.5)))

@@ -1,21 +1,23 @@
-"""One name that a file defines."""
+"""A definition in a file."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
 Kind = Literal["class", "function", "constant"]
-"""A class is any type, and a module that holds others; a function has a body or a signature; the rest is a constant."""
+"""A class is any type, or a module that contains others; a function has a body or a signature; everything else is a
+constant.
+"""
 
 
 class Definition(NamedTuple):
     """A function, method, class, type or constant."""
 
     name: str
-    """Qualified within its file, by dots in every language: `Stock.put`."""
+    """Qualified within its file, with dots in every language: `Stock.put`."""
     first: int
     last: int
-    """Lines from 1, both included, decorators too, comments before it not."""
+    """First and last line, from 1, with decorators but not the comments before."""
     body: int
-    """What stands before this line runs on import; for a class or a constant that is all of it."""
+    """The lines before this one run on import; for a class or a constant, that is all of it."""
     kind: Kind

@@ -1,4 +1,4 @@
-"""The files of one commit, read from git objects alone: no symlink is followed and no work tree is looked at."""
+"""The files of one commit, read from git objects alone: follows no symlink and does not read the work tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scrout.base import TaskError
 from scrout.git import GitDir
 
 MAX_FILE_BYTES = 1_000_000
-"""A hand-written file is smaller; what is larger is data."""
+"""Larger files are data, not written by hand."""
 
 Role = Literal["source", "test", "docs", "example", "config", "data", "changelog"]
 
@@ -26,8 +26,8 @@ FOREIGN = re.compile(
     r"|(\.min\.(js|css)|\.map|_pb2(_grpc)?\.pyi?|\.pb\.(go|cc|h)|[._]generated\.\w+)$",
     re.IGNORECASE,
 )
-"""Paths of what other projects or programs wrote."""
-# The first role whose pattern is found in the path, else the one of its suffix.
+"""Paths of files that other projects or programs wrote."""
+# The first role whose pattern matches the path, otherwise the one of its suffix.
 _ROLES: tuple[tuple[Role, re.Pattern[str]], ...] = (
     ("test", re.compile(r"(^|/)(tests?|__tests__|specs?|e2e|testdata|fixtures)/", re.IGNORECASE)),
     ("test", re.compile(r"(^|/)(test_[^/]*|conftest\.py|[^/]*[._](test|spec)\.\w+|[^/]*Tests?\.(java|kt|cs|php))$")),
@@ -47,7 +47,7 @@ _SUFFIX_ROLES: dict[str, Role] = {
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file that is worth reading, going by its name and size."""
+    """A file that is worth reading, judging by its name and size."""
 
     path: str
     blob: str
@@ -56,15 +56,15 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Listing:
-    """What a commit holds."""
+    """The files of a commit."""
 
     entries: tuple[FileEntry, ...]
     taken: frozenset[str]
-    """Every name at the repository's root, of files left out too."""
+    """Every name at the repository's root, including files that are left out."""
 
 
 def list_files(git_dir: Path, commit: str, subtree: str = "") -> Listing:
-    """The files of a commit without links, submodules, vendored, generated, locked and very large ones."""
+    """The files of a commit, without symlinks, submodules, and vendored, generated, locked and very large files."""
     listed = GitDir(git_dir)("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
     below = f"{subtree.strip('/')}/" if subtree.strip("/") else ""
     entries = []
@@ -76,19 +76,19 @@ def list_files(git_dir: Path, commit: str, subtree: str = "") -> Listing:
         taken.add(path.partition("/")[0])
         if not path.startswith(below):
             continue
-        # The size of an object that a partial clone lacks is no number.
+        # The size of an object that a partial clone lacks is not a number.
         readable = mode in _REGULAR and size.isdigit() and int(size) <= MAX_FILE_BYTES
-        # A handoff is text of one path a line, so a path that cannot be printed cannot be handed on.
+        # A handoff has one path per line, so a path that cannot be printed cannot be part of one.
         if readable and path.isprintable() and not FOREIGN.search(path):
             entries.append(FileEntry(path, blob, role(path)))
     return Listing(tuple(entries), frozenset(taken))
 
 
 def read_blobs(git_dir: Path, blobs: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The contents of blobs in the order asked for; one that is missing is left out."""
+    """The contents of blobs in the requested order, without missing ones."""
     with GitDir(git_dir).start("cat-file", "--batch") as process:
         assert process.stdin is not None and process.stdout is not None
-        # One question, one answer: neither side's pipe can fill up.
+        # One request, one answer: neither side's pipe can fill up.
         for blob in blobs:
             with contextlib.suppress(BrokenPipeError):
                 os.write(process.stdin.fileno(), f"{blob}\n".encode())
@@ -97,12 +97,12 @@ def read_blobs(git_dir: Path, blobs: Iterable[str]) -> Iterator[tuple[str, bytes
                 continue
             size = int(header[2]) if header else 0
             data = process.stdout.read(size + 1)
-            if len(data) <= size:  # git ends in the middle of a damaged object
+            if len(data) <= size:  # git stops in the middle of a damaged object
                 raise TaskError(f"git cannot read object {blob} in {git_dir}. Look for damage with `git fsck`.")
             yield blob, data[:-1]
 
 
 def role(path: str) -> Role:
-    """What a file is for, going by its path."""
+    """The role of a file, judging by its path."""
     by_pattern = next((role for role, pattern in _ROLES if pattern.search(path)), None)
     return by_pattern or _SUFFIX_ROLES.get(PurePosixPath(path).suffix.lower(), "source")

@@ -1,6 +1,6 @@
-"""Definitions and imports of Go, by its lines: all Go is formatted alike, and what is at the margin is a declaration.
+"""Definitions and imports of Go, by its lines: gofmt formats all Go alike, so unindented lines are declarations.
 
-Types that a function declares for itself are not read, and code that gofmt never saw is read in part.
+Types inside of a function are not read, and code that was not formatted by gofmt is read in part.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 from scrout.index.definition import Definition, Kind
 
-# Nothing that is begun is tried twice: what does not end goes on to the end of the line or the text.
+# No match is tried twice: an unterminated string or comment extends to the end of the line or the text.
 _STRING_OR_COMMENT = re.compile(
     r"//[^\n]*|(?s:/\*.*?(?:\*/|\Z))|`[^`]*(?:`|\Z)"
     r"""|"[^"\\\n]*(?:\\[^\n]?[^"\\\n]*)*"?|'[^'\\\n]*(?:\\[^\n]?[^'\\\n]*)*'?"""
@@ -24,22 +24,22 @@ _IMPORTED = re.compile(r'^[ \t]*(?:[\w.]+[ \t]+)?"([^"\n]{1,200})"', re.M)
 
 
 def read_go(text: str) -> tuple[list[Definition], list[str]]:
-    """Definitions in the order of their lines, and the paths of imports."""
+    """Definitions in the order of their lines, and imported paths."""
     imports = [path for one, many in _IMPORT.findall(text) for path in ([one] if one else _IMPORTED.findall(many))]
     return _definitions(_STRING_OR_COMMENT.sub(_mask, text)), imports
 
 
 def _mask(match: re.Match[str]) -> str:
     found = match[0]
-    # Lines of a string are not empty, as those of a comment are, and neither is at the margin.
+    # Lines of a string are not empty, unlike those of a comment, and neither is at the margin.
     return "\n\t" * found.count("\n") if found[0] == "/" else '""' + "\n\t\x01" * found.count("\n")
 
 
 def _definitions(masked: str) -> list[Definition]:
     found: list[Definition] = []
-    name, first, body, last = "", 0, 0, 0  # of the one whose end is not reached, and the last line that is not empty
+    name, first, body, last = "", 0, 0, 0  # the open declaration, and the last line that is not empty
     kind: Kind = "function"
-    group = ""  # the keyword of the parenthesis that is open
+    group = ""  # the keyword before the open parenthesis
     for number, line in enumerate((*masked.split("\n"), "end of file"), 1):
         start = line[:1]
         match = _GROUPED.match(line) if group else None

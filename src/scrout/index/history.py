@@ -1,4 +1,4 @@
-"""What commits up to a base changed and said. Only the base's ancestors are asked for, so no future can leak."""
+"""The files and messages of commits up to a base. Reads only the base's ancestors, so that no later commit can leak."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from scrout.index.words import count_words
 
 MOST_COMMITS = 3_000
 MOST_FILES = 30
-"""A commit that changes more is a sweep and says nothing about any one of them."""
+"""A larger commit is a sweep, and says nothing about a single file."""
 _MESSAGE_CHARS = 2_000
 _MOST_BYTES = 200_000_000
-"""Of all that git says: one message can have gigabytes."""
+"""Limit of git's whole output: one message can have gigabytes."""
 _MOST_S = 120.0
-"""For a history that git finds no end to."""
+"""Time limit, in case git finds no end of the history."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class History:
         return found
 
     def bm25(self, wanted: Mapping[str, float]) -> Scores:
-        """How well each commit's message answers to these words."""
+        """The score of each commit's message for these words."""
         column = {word: index for index, word in enumerate(wanted)}
         rows: list[tuple[int, int, int]] = []
         lengths = []
@@ -63,7 +63,7 @@ class History:
 
 
 def read_history(git_dir: Path, commit: str, store: TableStore) -> History:
-    """The last commits up to one; empty where git cannot tell, as in a clone without old trees."""
+    """The last commits up to one; empty if git cannot list them, as in a clone without old trees."""
     name = f"{commit}.log"
     raw = store.unpacked(name)
     if raw is None:
@@ -73,7 +73,7 @@ def read_history(git_dir: Path, commit: str, store: TableStore) -> History:
             raw = GitDir(git_dir)(*args, "--", timeout_s=_MOST_S, most_bytes=_MOST_BYTES)
         except TaskError:
             return History()
-        # A shallow clone tells less of the same commit than the next clone may.
+        # A shallow clone has fewer commits than the next clone may have.
         if not (git_dir / "shallow").exists():
             store.pack(name, raw)
     return History(tuple(_commits(raw)))
@@ -81,7 +81,7 @@ def read_history(git_dir: Path, commit: str, store: TableStore) -> History:
 
 def _commits(raw: bytes) -> list[Commit]:
     commits = []
-    # No path is empty, so two NULs in a row are between commits only; the NUL before the first one is its own.
+    # No path is empty, so two NULs in a row occur only between commits; the NUL before the first one is its own.
     for record in f"\0{raw.decode('utf-8', errors='replace')}".split("\0\0\x01")[1:]:
         message, _, listed = record.partition("\0")
         paths = tuple(path for path in listed.removeprefix("\n").split("\0") if path)

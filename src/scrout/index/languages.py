@@ -1,8 +1,8 @@
-"""The languages that are read by a grammar: what to capture in a syntax tree, and how imports are spelled.
+"""The languages with a grammar: queries for the syntax tree, and the spelling of imports.
 
-A query captures `@class`, `@function` and `@constant` (definitions), `@scope` (gives its name to what it holds, and is
-none itself), `@attribute` (a decorator: belongs to the definition after it) and `@import`, or `@import.x` where the
-form tells how to read it. Python and Go are read without a grammar, in `python` and `go`.
+A query captures `@class`, `@function` and `@constant` (definitions), `@scope` (gives its name to the definitions
+inside, and is not a definition), `@attribute` (a decorator: belongs to the definition after it) and `@import`, or
+`@import.x` if there are several forms. Python and Go are read without a grammar, in `python` and `go`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ _MAX_EXPANDED = 500
 
 
 class Grammar(NamedTuple):
-    """Where the parser of a language comes from, and what to look for."""
+    """The parser of a language, and its query."""
 
     module: str
     function: str
     query: str
     imports: Callable[[str, str], Iterator[str]]
-    """Of an import's text and the suffix of its capture."""
+    """Called with an import's text and the suffix of its capture."""
     calls: re.Pattern[bytes] | None = None
-    """Imports that are calls of a function; a query that tests the name of every call takes longer than the parser."""
+    """Functions whose calls are imports; a query that tests the name of every call takes longer than the parser."""
 
 
 def _quoted(text: str, form: str) -> Iterator[str]:
-    """What stands between the quotes or brackets; a Ruby `require_relative "x"` is `./x`."""
+    """The text between the quotes or brackets; a Ruby `require_relative "x"` is `./x`."""
     name = text.strip("'\"`<>")
     yield f"./{name}" if form == "relative" and not name.startswith(".") else name
 
@@ -49,7 +49,7 @@ def _php(text: str, form: str) -> Iterator[str]:
 
 
 def _expanded(text: str, separator: str) -> Iterator[str]:
-    """The paths of a list with braces, without the names they are given here."""
+    """The paths of a list with braces, without aliases."""
     prefixes = [""]
     count = 0
     path = ""

@@ -1,4 +1,4 @@
-"""Definitions by the look of single lines, for languages without a grammar and where a grammar cannot be used."""
+"""Definitions from single lines, for languages without a grammar and files that a grammar cannot parse."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from scrout.index.definition import Definition
 
-# One line each, tried on short lines only, so that no hostile file makes them slow. Groups of words end in a blank that
-# the words cannot contain, for the same reason.
+# One line each, matched against short lines only, so that no hostile file can slow them down. For the same reason,
+# groups of words end in a blank that the words cannot contain.
 _DEFINES = {
     "javascript": (
         r"\s*(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?(?:async\s+)?"
@@ -49,7 +49,7 @@ _MAX_CHARS = 300
 
 
 def outline(text: str, language: str) -> Iterator[Definition]:
-    """Definitions by their first line; each ends where the indentation comes back."""
+    """Definitions by their first line; each ends where the indentation returns."""
     pattern = _OUTLINES.get(_ALIKE.get(language, language))
     lines = text.split("\n")
     owners: list[Definition] = []

@@ -1,7 +1,8 @@
-"""Definitions and imports of Python, by its lines: several times as fast as a parser, and at home in broken files.
+"""Definitions and imports of Python, by its lines: several times as fast as a parser, and able to read broken files.
 
-Indentation tells where a definition ends, once strings, comments and continued lines are out of the way. A bracket that
-goes on to the left of the definition around it, after a line that ends in no bracket and no comma, is read as its end.
+Strings, comments and continued lines are removed first; then indentation marks the end of a definition. If an open
+bracket continues to the left of the definition around it, after a line that ends in neither bracket nor comma, it
+counts as closed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from keyword import iskeyword
 
 from scrout.index.definition import Definition, Kind
 
-# Starts each line that a string or a backslash continues, so that it is neither empty nor a statement.
+# Marks each line that continues a string or a backslash, so that it is neither empty nor a statement.
 _CONTINUED = "\n\x01"
-# Strings go on to the end of the text where nothing ends them: no part of it is then tried twice.
+# An unterminated string extends to the end of the text, so that no part is matched twice.
 _STRING_OR_COMMENT = re.compile(
     r"#[^\n]*"
     r'|"""[^"\\]*(?:(?:\\.?|"(?!""))[^"\\]*)*(?:"""|\Z)'
@@ -42,7 +43,7 @@ def read_python(text: str) -> tuple[list[Definition], list[str]]:
 
 
 def python_imports(text: str) -> Iterator[str]:
-    """What lines of any text import: `a.b`, `a.b.name` for a name from a module, relative ones with their dots."""
+    """The imports in lines of any text: `a.b`, `a.b.name` for a name from a module, relative ones with their dots."""
     for module, names, plain in _IMPORT.findall(text):
         for part in (names or plain).lstrip(" \t\n\x01(").split(","):
             if name := _IMPORTED.match(part.lstrip(" \t\r\n\x01")):
@@ -58,7 +59,7 @@ def _mask(match: re.Match[str]) -> str:
 
 
 class _Open:
-    """A definition whose end is not reached."""
+    """A definition whose end is not reached yet."""
 
     def __init__(self, name: str, kind: Kind, indent: int, first: int) -> None:
         self.name, self.kind, self.indent, self.first = name, kind, indent, first
@@ -72,8 +73,8 @@ class _Open:
 def _definitions(masked: str) -> list[Definition]:
     found: list[Definition] = []
     owners: list[_Open] = []
-    header = begun = None  # the last one before, and right after, the colon that ends its header
-    decorated, decorated_indent = 0, 0  # the line and indentation of the first decorator of those just read
+    header = begun = None  # the last one before it, and right after the colon of its header
+    decorated, decorated_indent = 0, 0  # line and indentation of the first of the preceding decorators
     continued = False
     last = 0
     for number, line in enumerate(masked.split("\n"), 1):
@@ -96,7 +97,7 @@ def _definitions(masked: str) -> list[Definition]:
                 decorated, decorated_indent = decorated or number, indent
             elif indent == 0 and (match := _CONSTANT.match(stripped)) and not iskeyword(match[1] or match[2]):
                 owners.append(_Open(match[1] or match[2], "class" if match[1] else "constant", 0, number))
-            # The arguments of a decorator are further right.
+            # A decorator's arguments are farther right.
             if start != "@" and indent <= decorated_indent:
                 decorated = 0
         if header is not None and stripped[-1] == ":":

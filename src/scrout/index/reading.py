@@ -1,7 +1,7 @@
-"""Reads blobs into tables, in processes of its own where there are many.
+"""Reads blobs into tables, in several processes if there are many.
 
-`python -m scrout.index.reading` is such a process: keys on standard input, tables on standard output. A plain process,
-because multiprocessing would run the user's own script again.
+`python -m scrout.index.reading` is such a process: keys on standard input, tables on standard output. They are plain
+processes, because multiprocessing would run the user's own script again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from scrout.index.tables import Tables, dumps, loads, merge, tabulate
 from scrout.programs import NEUTRAL
 
 WORTH_A_PROCESS = 400
-"""Fewer files are read sooner than a process starts."""
+"""Fewer files are read faster than a process starts."""
 MOST_PROCESSES = 8
 
 
 def read(git_dir: Path, keys: Sequence[str]) -> Tables:
-    """Tables of the contents with these keys, blob and language each."""
+    """Tables of the contents with these keys (blob and language)."""
     processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(keys) // WORTH_A_PROCESS)
     if processes < 2:
         return _read(git_dir, keys)
-    # Dealt out in turn: neighbours are alike, so that every process gets its share of the large ones.
+    # Distributed in turn: neighbours are alike, so every process gets its share of the large ones.
     shares = [keys[start::processes] for start in range(processes)]
     started = [_start(git_dir) for _ in shares]
     for process, share in zip(started, shares, strict=True):
@@ -43,7 +43,7 @@ def read(git_dir: Path, keys: Sequence[str]) -> Tables:
 
 def _start(git_dir: Path) -> subprocess.Popen[bytes]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(part).absolute()) for part in sys.path if part)}
-    # -P: the current folder is often the repository, whose modules are not ours to import.
+    # -P: the current folder is often the repository, and its modules must not be imported.
     argv = [sys.executable, "-P", "-m", "scrout.index.reading", str(git_dir)]
     return subprocess.Popen(
         argv,
@@ -57,7 +57,7 @@ def _start(git_dir: Path) -> subprocess.Popen[bytes]:
 
 
 def _ask(process: subprocess.Popen[bytes], keys: Sequence[str]) -> None:
-    # Read whole before anything is written back, so neither side waits for the other.
+    # Read completely before anything is written back, so that neither side waits for the other.
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin:
         process.stdin.write("\n".join(keys).encode())
@@ -79,8 +79,8 @@ def _documents(git_dir: Path, keys: Sequence[str]) -> Iterator[tuple[str, Symbol
 
 
 def main() -> None:
-    """The process."""
-    # Nothing here makes cycles worth looking for, and looking takes a third of the time.
+    """The main function of a process."""
+    # Garbage collection would take a third of the time and find nothing.
     gc.disable()
     keys = sys.stdin.read().split("\n")
     sys.stdout.buffer.write(dumps(_read(Path(sys.argv[1]), keys)))

@@ -1,4 +1,4 @@
-"""One commit as a searcher sees it: files with their symbols, words, imports and history, and ways to find one."""
+"""One commit for a searcher: files with their symbols, words, imports and history, and ways to search them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from scrout.index.symbols import Definition, language_of
 from scrout.index.tables import UNREAD, Postings, Tables, dumps, keys_in, loads, merge, select
 
 ROOTS = ("src", "lib", "python")
-"""Folders that commonly hold a project's packages without being one."""
+"""Folders that often contain a project's packages without being one."""
 
 Progress = Callable[[str], None]
-"""Is told in a few words what takes its time."""
+"""Called with a few words about slow work."""
 
 _PACKAGE_FILES = ("__init__", "index", "mod")
 _RUST_OWNERS = ("mod", "lib", "main")
-"""Files that are the module of their folder."""
+"""Files that are their folder's module."""
 _ALIKE_LOOKED_AT = 50
 _MOST_ALIASES = 3
 _STEP = re.compile(r"::|[./\\]+")
@@ -40,8 +40,6 @@ _STEP = re.compile(r"::|[./\\]+")
 
 @dataclass(frozen=True)
 class File:
-    """One readable file."""
-
     path: str
     blob: str
     role: Role
@@ -51,21 +49,21 @@ class File:
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
-        """What it defines, in the order of the file."""
+        """Its definitions, in the order of the file."""
         return self.tables.definitions(self.document)
 
     def around(self, line: int) -> Definition | None:
-        """The innermost definition that holds a line."""
+        """The innermost definition around a line."""
         inside = [definition for definition in self.definitions if definition.first <= line <= definition.last]
         return min(inside, key=lambda definition: definition.last - definition.first, default=None)
 
     def function(self, line: int) -> Definition | None:
-        """The innermost function that holds a line."""
+        """The innermost function around a line."""
         inside = [own for own in self.definitions if own.kind == "function" and own.first <= line <= own.last]
         return min(inside, key=lambda own: own.last - own.first, default=None)
 
     def span(self, line: int) -> tuple[int, int] | None:
-        """The lines of that definition, else the line alone; None: the file has no such line."""
+        """The lines of that definition, otherwise the line alone; None: the file has no such line."""
         around = self.around(line)
         if around is None:
             return (line, line) if 1 <= line <= self.lines else None
@@ -74,24 +72,24 @@ class File:
 
 @dataclass(frozen=True)
 class Repository:
-    """All readable files of a commit, by path, in the order of paths."""
+    """All readable files of a commit, ordered by path."""
 
     git_dir: Path
     files: dict[str, File]
     tables: Tables
     history: History
     taken: frozenset[str]
-    """Names in use at the root."""
+    """Names at the root."""
     store: TableStore
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """What arrays over files are aligned with."""
+        """The order of arrays over files."""
         return tuple(self.files)
 
     @cached_property
     def position(self) -> dict[str, int]:
-        """Of a path in `paths`."""
+        """Index of a path in `paths`."""
         return {path: position for position, path in enumerate(self.files)}
 
     @cached_property
@@ -106,7 +104,7 @@ class Repository:
 
     @cached_property
     def defining(self) -> dict[str, list[tuple[File, int]]]:
-        """Where a name is defined, by its last part and by its qualified form: the file, and the row in the tables."""
+        """Files and table rows that define a name, by its last part or its qualified form."""
         rows: dict[str, list[int]] = defaultdict(list)
         for row, name in enumerate(self.tables.defined):
             rows[name].append(row)
@@ -124,7 +122,7 @@ class Repository:
 
     @cached_property
     def modules(self) -> dict[str, str]:
-        """Python modules by dotted name, to their path. A shallower file wins where two have one name."""
+        """Python modules by dotted name, with their path. A shallower file wins if two have the same name."""
         found: dict[str, str] = {}
         for path in sorted(self.files, key=lambda path: (path.count("/"), path)):
             if path.endswith((".py", ".pyx")):
@@ -133,7 +131,9 @@ class Repository:
 
     @cached_property
     def top_levels(self) -> dict[str, str]:
-        """What a script at the root could import, to the folder that has to be on Python's path; empty: the root."""
+        """Modules that a script at the root could import, with the folder that must be on Python's path; empty: the
+        root.
+        """
         found: dict[str, str] = {}
         for path, file in self.files.items():
             parts = path.split("/")
@@ -168,7 +168,7 @@ class Repository:
 
     @cached_property
     def edges(self) -> npt.NDArray[np.int64]:
-        """One row an import of one file by another: importer and imported, by position."""
+        """One row per import of one file by another: positions of importer and imported file."""
         listed = "\n".join(f"{file.blob} {path}" for path, file in self.files.items())
         name = hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()[:40] + ".imports"
         if (stored := self.store.unpacked(name)) is not None:
@@ -190,7 +190,7 @@ class Repository:
         return np.array(rows, dtype=np.int64).reshape(-1, 2)
 
     def bm25(self, words: Mapping[str, float], field: str = "words") -> Scores:
-        """How well each file answers to words wanted so much; `field` "names" looks at defined names alone."""
+        """The BM25 score of each file for weighted words; `field` "names" searches defined names only."""
         postings: Postings = self.tables.names if field == "names" else self.tables.words
         wanted = [(self.terms[word], weight) for word, weight in words.items() if word in self.terms]
         if not wanted:
@@ -205,7 +205,7 @@ class Repository:
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Words of each document."""
+        """Number of words of each document."""
         words = self.tables.words
         return np.bincount(words.document, words.count, minlength=len(self.tables.keys)).astype(np.int64)
 
@@ -215,30 +215,30 @@ class Repository:
         return np.bincount(names.document, names.count, minlength=len(self.tables.keys)).astype(np.int64)
 
     def holders(self, word: str) -> npt.NDArray[np.int64]:
-        """The documents that hold a lower-case word."""
+        """The documents that contain a lower-case word."""
         term = self.terms.get(word, -1)
         return self.tables.words.document[self.tables.words.of(term)].astype(np.int64)
 
     def rarity(self, word: str) -> float:
-        """What a word is worth in this repository."""
+        """The weight of a word in this repository."""
         return float(rarity(np.array(len(self.holders(word))), len(self.tables.keys)))
 
     def telling(self, word: str) -> float:
-        """How much a word says here: 1 for one that no file holds, near 0 for one that all do."""
+        """How specific a word is here: 1 if no file contains it, near 0 if all do."""
         return self.rarity(word) / self.rarity("")
 
     def find(self, named: str) -> list[str]:
-        """The files that a path from elsewhere may mean: those that agree with it in the most parts from the end."""
+        """The files that a path from elsewhere may mean: those that share the most parts with it, from the end."""
         parts = [part for part in named.replace("\\", "/").split("/") if part not in ("", ".", "..")]
         agreeing: dict[int, list[str]] = defaultdict(list)
         for path in self._by_name.get(parts[-1], ()) if parts else ():
             own = path.split("/")
-            if own[-1] != parts[-1]:  # named without its suffix, which only a whole path makes plausible
+            if own[-1] != parts[-1]:  # named without its suffix, which is only plausible for a whole path
                 own = [*own[:-1], parts[-1]]
                 if len(parts) < 2 or own[-len(parts) :] != parts:
                     continue
             shared = _shared_end(own, parts)
-            # One part in common out of many is chance, such as any __init__.py.
+            # One shared part out of many is a coincidence, such as any __init__.py.
             if shared > 1 or shared in (len(own), len(parts)):
                 agreeing[shared].append(path)
         return agreeing[max(agreeing)] if agreeing else []
@@ -253,7 +253,7 @@ class Repository:
         return None
 
     def _imported(self, importer: str, name: str) -> Iterable[str]:
-        """The files of the repository that an import means, as far as names tell."""
+        """The files of the repository that an import means, judging by names."""
         folder, suffix = posixpath.dirname(importer), posixpath.splitext(importer)[1]
         if suffix in (".py", ".pyi", ".pyx"):
             found = self._python_module(folder, name)
@@ -263,12 +263,12 @@ class Repository:
             return next((sources for n in (3, 2, 1) if (sources := self._folder("/".join(steps[-n:])))), ())
         if name.startswith("."):
             stem = posixpath.normpath(posixpath.join(folder, name))
-            # A TypeScript file is imported by the name of the JavaScript it becomes.
+            # A TypeScript file is imported by the name of its compiled JavaScript.
             return self._one_of(suffix, stem, posixpath.splitext(stem)[0], posixpath.join(stem, "index"))
         if suffix == ".rs" and name.startswith(("crate::", "self::", "super::")):
             return self._rust_module(importer, name)
         parts = [part for part in _STEP.split(re.sub(r"\.(h|hh|hpp|hxx|rb|js|ts)$", "", name)) if part]
-        # The last part may be a member of what is meant.
+        # The last part may be a member of the module.
         for wanted in (parts, parts[:-1]):
             known = self._by_name.get(wanted[-1], ()) if wanted else ()
             shared = {path: _shared_end(path.rpartition(".")[0].split("/"), wanted) for path in known}
@@ -279,7 +279,7 @@ class Repository:
         return ()
 
     def _one_of(self, suffix: str, *stems: str) -> list[str]:
-        """The file at the first of these paths, without suffix or with, that has one."""
+        """The file at the first existing path, without or with a suffix."""
         for stem in stems:
             if stem in self.files:
                 return [stem]
@@ -288,7 +288,7 @@ class Repository:
         return []
 
     def _rust_module(self, importer: str, name: str) -> list[str]:
-        """The file of the longest module that a path from here or from the crate's root starts with."""
+        """The file of the longest module that a path, from here or from the crate's root, starts with."""
         stem = posixpath.splitext(importer)[0]
         module = posixpath.dirname(stem) if posixpath.basename(stem) in _RUST_OWNERS else stem
         head, *steps = name.split("::")
@@ -304,7 +304,7 @@ class Repository:
         return []
 
     def _folder(self, end: str) -> list[str]:
-        """The sources of the one folder whose path ends so; empty: none or several."""
+        """The sources of the only folder whose path ends like this; empty: none or several."""
         folders = [
             folder for folder in self._folders.get(end.rpartition("/")[2], ()) if f"/{folder}".endswith(f"/{end}")
         ]
@@ -330,7 +330,7 @@ class Repository:
         return found[0] if found else None
 
     def read(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """The contents of files, as text."""
+        """The contents of files as text."""
         wanted = {path: self.files[path].blob for path in paths}
         contents = dict(read_blobs(self.git_dir, dict.fromkeys(wanted.values())))
         for path, blob in wanted.items():
@@ -339,7 +339,7 @@ class Repository:
 
 
 class _Defining(dict[str, list[tuple[File, int]]]):
-    """Finds the files of a name's rows when asked: few of all names ever are."""
+    """Finds the files of a name's rows on request, because most names are never requested."""
 
     def __init__(self, rows: dict[str, list[int]], repository: Repository) -> None:
         super().__init__()
@@ -363,7 +363,7 @@ class _Defining(dict[str, list[tuple[File, int]]]):
 def read_repository(
     git_dir: Path, commit: str, subtree: str = "", progress: Progress = lambda words: None
 ) -> Repository:
-    """Read a commit, or a folder of it, from the cache where it can be."""
+    """Read a commit, or one of its folders, with the cache if possible."""
     listing = list_files(git_dir, commit, subtree)
     full = GitDir(git_dir).text("rev-parse", "--verify", f"{commit}^{{commit}}")
     store = TableStore(cache_folder() / "index")
@@ -374,10 +374,10 @@ def read_repository(
 
 
 def _tables(git_dir: Path, keys: tuple[str, ...], store: TableStore, progress: Progress) -> Tables:
-    """Those of exactly these contents: as stored, or from the stored one that shares the most with them."""
+    """The tables of exactly these contents: stored, or built from the stored ones that share the most."""
     name = hashlib.sha256("\n".join(keys).encode()).hexdigest()[:40] + ".npz"
     wanted = frozenset(keys)
-    # Less than wanted was stored where a clone lacked some.
+    # A stored table may be incomplete if a clone lacked some blobs.
     if (tables := _stored(name, store)) is not None and wanted == frozenset(tables.keys):
         return tables
     shared = {

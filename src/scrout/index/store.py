@@ -1,4 +1,4 @@
-"""Tables on disk, one file a tree, shared by processes. Losing them, or being unable to write them, costs time only."""
+"""Tables on disk, one file per tree, shared by processes. If they are lost or cannot be written, only time is lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from scrout.files import write_atomic
 
 VERSION = 3
-"""Part of every path: raise it when files are read differently."""
+"""Part of every path: raise it when the parsing of files changes."""
 
 MAX_BYTES = 2_000_000_000
-"""Of all files together; the ones used longest ago go first."""
+"""Total size; the least recently used files are removed."""
 
 
 class TableStore:
@@ -24,25 +24,25 @@ class TableStore:
         self.folder = folder / f"v{VERSION}"
 
     def get(self, name: str) -> bytes | None:
-        """None: not there, or not readable."""
+        """None: missing, or not readable."""
         path = self.folder / name
         try:
             data = path.read_bytes()
         except OSError:
             return None
-        with contextlib.suppress(OSError):  # a cache that may only be read is one all the same
+        with contextlib.suppress(OSError):  # a read-only cache also works
             os.utime(path)
         return data
 
     def put(self, name: str, data: bytes) -> None:
-        """Whole or not at all, also under a second writer."""
+        """Write a file completely or not at all, also with other writers."""
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomic(self.folder / name, data, mode=0o600)
         self._prune()
 
     def unpacked(self, name: str) -> bytes | None:
-        """What `pack` put there; None: nothing, or something else."""
+        """The content that `pack` stored; None: missing or damaged."""
         try:
             own, _, data = zlib.decompress(self.get(name) or b"").partition(b"\n")
         except zlib.error:
@@ -50,20 +50,20 @@ class TableStore:
         return data if own == name.encode() else None
 
     def pack(self, name: str, data: bytes) -> None:
-        """Put with its name and a checksum, for what cannot tell damage by itself."""
+        """Store with name and checksum, for formats that cannot detect damage themselves."""
         self.put(name, zlib.compress(name.encode() + b"\n" + data, 1))
 
     def drop(self, name: str) -> None:
-        """Forget a damaged one."""
+        """Remove a damaged file."""
         with contextlib.suppress(OSError):
             (self.folder / name).unlink()
 
     def path(self, name: str) -> Path:
-        """Where a file is, if it is there."""
+        """The path of a file, if it exists."""
         return self.folder / name
 
     def recent(self, suffix: str, most: int) -> list[str]:
-        """Names, the one used last first."""
+        """Names, the most recently used first."""
         aged = sorted(self._aged(), reverse=True)
         return [path.name for _, _, path in aged if path.name.endswith(suffix)][:most]
 

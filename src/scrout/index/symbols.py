@@ -1,4 +1,6 @@
-"""What one file defines, imports and talks about: a function of its content and language alone, so cached by blob."""
+"""The definitions, imports and words of one file: they depend only on its content and language, so they are cached
+by blob.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 MAX_PARSED_BYTES = 200_000
-"""A larger file takes a parser most of a second; it gets an outline."""
+"""For a larger file, a parser takes most of a second, so it gets an outline."""
 
 _LANGUAGES = {
     **dict.fromkeys((".py", ".pyi", ".pyx"), "python"),
@@ -49,24 +51,24 @@ _ONLY_CPP = re.compile(rb"^[ \t]*(?:class|namespace|template|using|public:|priva
 
 @dataclass(frozen=True)
 class Symbols:
-    """What was read from one file."""
+    """The symbols of one file."""
 
     definitions: tuple[Definition, ...] = ()
     imports: tuple[str, ...] = ()
-    """As written, one string a name; `python`, `go` and `languages` say how each language's look."""
+    """As written, one string per name; `python`, `go` and `languages` describe each language's format."""
     words: dict[str, int] | None = None
-    """How often each lower-case identifier and part of one occurs. None: not a file to read (binary, generated)."""
+    """Counts of lower-case identifiers and their parts. None: a file that is not read (binary, generated)."""
     lines: int = 0
-    """Ended by line feeds, as git and editors count them."""
+    """Lines end with line feeds, as git and editors count them."""
 
 
 def language_of(path: str, role: Role) -> str:
-    """How to read a file; empty: for its words alone."""
+    """The language to parse a file as; empty: only its words are read."""
     return _LANGUAGES.get(PurePosixPath(path).suffix.lower(), "")
 
 
 def read_symbols(data: bytes, language: str) -> Symbols:
-    """Read one file; whatever it holds, this does not raise."""
+    """Read one file. Never raises, whatever its content."""
     if b"\0" in data[:8192]:
         return Symbols()
     text = data.decode("utf-8", errors="replace")
@@ -93,7 +95,7 @@ def read_symbols(data: bytes, language: str) -> Symbols:
 
 
 def parse_python(text: str) -> ast.Module | None:
-    """None: not Python, or nested too deeply to be."""
+    """None: not Python, or nested too deeply."""
     try:
         return syntax.parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -101,7 +103,7 @@ def parse_python(text: str) -> ast.Module | None:
 
 
 def _scripts(data: bytes) -> bytes:
-    """The scripts of a Vue or Svelte component, on their own lines; every other line is empty."""
+    """The scripts of a Vue or Svelte component on their own lines; every other line is empty."""
     parts = []
     at = 0
     while (tag := data.find(b"<script", at)) >= 0 and (start := data.find(b">", tag) + 1) > 0:

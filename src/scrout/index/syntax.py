@@ -1,6 +1,6 @@
-"""Definitions and imports of a file by its tree-sitter grammar, found by a query that runs outside Python.
+"""Definitions and imports of a file by its tree-sitter grammar, found by a query in native code.
 
-A grammar reads what it can of a broken file. Time is bounded by ending the file early for the parser.
+A grammar also reads parts of a broken file. To limit time, the parser is given a shorter file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Point, Query
 
 MAX_PARSE_S = 1.0
-"""What is not parsed by then is left out. Ordinary code takes 40 ms at most, hostile code would take half a minute."""
+"""Time limit; the rest of the file is left out.
+
+Ordinary code takes at most 40 ms, hostile code could take half a minute.
+"""
 MAX_DEPTH = 500
-"""Of brackets. Time grows with its square where they are not closed: a hundred thousand take 13 s."""
+"""Maximum nesting of brackets. Time is quadratic if they are not closed: a hundred thousand take 13 s."""
 MAX_DEFINITIONS = 5_000
 MAX_IMPORTS = 2_000
 
@@ -46,7 +49,7 @@ _WRAPPERS = frozenset({"parenthesized_declarator", "reference_declarator"})
 _PLAIN_MEMBER = re.compile(r"[\w$.#]+")
 _GENERIC = re.compile(r"<[^<>]*>")
 _NAME_PART = re.compile(r"[\w$#~?!=]+")
-# What a script names only to say that a thing is its own or public.
+# Names that a script uses only to declare visibility.
 _SELF = frozenset({"this", "self", "exports", "module", "prototype", "window", "globalThis"})
 
 
@@ -58,7 +61,7 @@ class _Found(NamedTuple):
 
 
 def read_syntax(data: bytes, language: str) -> tuple[tuple[Definition, ...], tuple[str, ...]] | None:
-    """Definitions in the order of lines, and imports as `languages` spells them. None: not a file for a grammar."""
+    """Definitions in the order of lines, and imports as in `languages`. None: no grammar can read the file."""
     loaded = _load(language)
     if loaded is None or _depth(data) > MAX_DEPTH:
         return None
@@ -70,7 +73,7 @@ def read_syntax(data: bytes, language: str) -> tuple[tuple[Definition, ...], tup
     def chunk(offset: int, point: Point) -> bytes:
         return data[offset : offset + _CHUNK_BYTES] if time.monotonic() < deadline else b""
 
-    # A parser a file: one cannot be shared between threads, and costs a microsecond.
+    # One parser per file: a parser cannot be shared between threads, and creating one takes a microsecond.
     tree = Parser(grammar).parse(chunk)
     definitions: list[_Found] = []
     imports: dict[str, None] = {}
@@ -104,14 +107,14 @@ def _load(language: str) -> tuple[Language, Query] | None:
 
         grammar = Language(getattr(import_module(module), function)())
         return grammar, Query(grammar, query)
-    except (ImportError, AttributeError, ValueError):  # absent, or another version than the query was written for
+    except (ImportError, AttributeError, ValueError):  # missing, or another version than the query was written for
         return None
 
 
 def _definitions(data: bytes, found: list[_Found]) -> Iterator[Definition]:
     found.sort(key=lambda each: (each.start, -each.end, _RANKS[each.capture]))
     owners: list[tuple[int, str]] = []
-    attribute: tuple[int, int] | None = None  # where the last one ends, and the row where the first of a run starts
+    attribute: tuple[int, int] | None = None  # the end of the last definition, and the first row of a run
     span = (-1, -1)
     for start, end, capture, node in found:
         first, last = node.start_point[0], node.end_point[0]
@@ -130,11 +133,11 @@ def _definitions(data: bytes, found: list[_Found]) -> Iterator[Definition]:
             owners.append((end, name.rpartition(".")[2]))
             continue
         qualified = f"{owners[-1][1]}.{name}" if owners else name
-        if node.type != "type_definition":  # a C struct with a name of its own is not called after its other one
+        if node.type != "type_definition":  # a C struct with a name does not also take its variable's name
             owners.append((end, qualified))
         if attribute is not None:
             first, attribute = attribute[1], None
-        # Some nodes end with their line feed.
+        # Some nodes include their line feed.
         last = last - 1 if node.end_point[1] == 0 and last > first else last
         body = node.child_by_field_name("body") if capture == "function" else None
         opens = body.start_point[0] if body is not None else last + (capture != "function")
@@ -142,7 +145,7 @@ def _definitions(data: bytes, found: list[_Found]) -> Iterator[Definition]:
 
 
 def _only_comments(between: bytes) -> bool:
-    """Also nothing at all. A slice that is long, or from before the attribute's end, is not."""
+    """True also for an empty slice. A slice that is long, or starts before the attribute's end, does not count."""
     lines = between[:2000].split(b"\n")
     return len(between) < 2000 and all(not line.strip() or line.lstrip()[:2] in (b"//", b"/*") for line in lines)
 

@@ -1,6 +1,6 @@
-"""What was read from many files, as flat arrays: quick to store, to load, to join and to search.
+"""The symbols of many files as flat arrays: quick to store, load, join and search.
 
-A document is one content in one language; the paths that hold it are the repository's business.
+A document is one content in one language; the repository maps paths to documents.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from scrout.syntax import ALONE
 Integers = npt.NDArray[np.int32]
 
 UNREAD = -1
-"""Lines of a document that is not worth reading: binary, generated."""
+"""Line count of a document that is not read: binary, generated."""
 
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
 class Postings:
-    """Which document holds which term how often, in the order of terms."""
+    """The documents that contain each term, and how often, ordered by term."""
 
     term: Integers
     document: Integers
@@ -38,7 +38,7 @@ class Postings:
 
     def of(self, term: int) -> slice:
         """The rows of one term."""
-        # Numbers of another type would have the whole array converted, for every term anew.
+        # Numbers of another type would convert the whole array for every term.
         first, last = np.searchsorted(self.term, np.array((term, term + 1), dtype=np.int32)).tolist()
         return slice(first, last)
 
@@ -53,23 +53,23 @@ class Tables:
     vocabulary: tuple[str, ...]
     words: Postings
     names: Postings
-    """The words of defined names alone."""
+    """The words of defined names only."""
     places: Integers
-    """One row a definition: document, first, last, body, kind; by document, then as in the file."""
+    """One row per definition: document, first, last, body, kind; by document, then in the order of the file."""
     defined: tuple[str, ...]
-    """Its qualified name."""
+    """Qualified names."""
     importers: Integers
-    """One row an import: document."""
+    """One row per import: document."""
     imported: tuple[str, ...]
 
     @cached_property
     def _first_place(self) -> list[int]:
-        """The row where a document's definitions begin, and one more for the end of the last."""
+        """The first row of each document's definitions, and one more for the end."""
         starts: list[int] = np.searchsorted(self.places[:, 0], np.arange(len(self.keys) + 1, dtype=np.int32)).tolist()
         return starts
 
     def definitions(self, document: int) -> tuple[Definition, ...]:
-        """What one document defines."""
+        """The definitions of one document."""
         first, last = self._first_place[document : document + 2]
         rows = zip(self.defined[first:last], self.places[first:last].tolist(), strict=True)
         return tuple(Definition(name, a, b, body, _KINDS[kind]) for name, (_, a, b, body, kind) in rows)
@@ -109,7 +109,7 @@ def tabulate(read: Iterable[tuple[str, Symbols]]) -> Tables:
 
 
 def merge(parts: Sequence[Tables]) -> Tables:
-    """One table of several that share no document."""
+    """Join tables that share no document."""
     if len(parts) == 1:
         return parts[0]
     terms: dict[str, int] = {}
@@ -140,7 +140,7 @@ def merge(parts: Sequence[Tables]) -> Tables:
 
 
 def select(tables: Tables, wanted: frozenset[str]) -> Tables:
-    """The documents whose key is wanted."""
+    """The documents with these keys."""
     keep = np.fromiter((key in wanted for key in tables.keys), np.bool_, len(tables.keys))
     if keep.all():
         return tables
@@ -171,7 +171,7 @@ def select(tables: Tables, wanted: frozenset[str]) -> Tables:
 
 
 def dumps(tables: Tables) -> bytes:
-    """As an uncompressed npz archive, whose checksums tell a damaged one."""
+    """An uncompressed npz archive, whose checksums reveal damage."""
     out = io.BytesIO()
     np.savez(
         out,
@@ -189,7 +189,7 @@ def dumps(tables: Tables) -> bytes:
 
 
 def loads(data: bytes) -> Tables | None:
-    """None: not what `dumps` wrote."""
+    """None: not written by `dumps`."""
     try:
         with ALONE, np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             tables = Tables(
@@ -204,14 +204,14 @@ def loads(data: bytes) -> Tables | None:
                 imported=_strings(arrays["imported"]),
             )
             return tables if _fits(tables) else None
-    except Exception:  # zipfile and numpy answer to damage with a dozen types
+    except Exception:  # zipfile and numpy raise a dozen types for damage
         return None
 
 
 def keys_in(path: Path) -> tuple[str, ...]:
     """The keys of stored tables, without reading the rest."""
     try:
-        # Opened here, because numpy leaves a damaged one open.
+        # Opened here, because numpy leaves a damaged file open.
         with path.open("rb") as file, ALONE, np.load(file, allow_pickle=False) as arrays:
             return _strings(arrays["keys"])
     except Exception:
@@ -219,7 +219,7 @@ def keys_in(path: Path) -> tuple[str, ...]:
 
 
 def _fits(tables: Tables) -> bool:
-    """Whether every number points to something: what another program wrote must fail here, not in a search."""
+    """Whether every number is a valid index: a file of another program must fail here, not during a search."""
     documents, terms = len(tables.keys), len(tables.vocabulary)
     return (
         tables.lines.shape == (documents,)
@@ -248,7 +248,7 @@ def _one_line(name: str) -> str:
 
 
 def _text(strings: Sequence[str]) -> npt.NDArray[np.uint8]:
-    # A closing newline tells no string from one empty string.
+    # A closing newline tells an empty list from one empty string.
     return np.frombuffer("".join(f"{string}\n" for string in strings).encode("utf-8", "surrogatepass"), dtype=np.uint8)
 
 

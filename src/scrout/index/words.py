@@ -1,4 +1,4 @@
-"""The words of a text: its identifiers and what they are made of, in lower case."""
+"""The words of a text: its identifiers and their parts, in lower case."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import Counter
 from functools import lru_cache
 
 MAX_WORDS = 5_000
-"""Distinct words kept of a file: more are in word lists and tables only."""
+"""Maximum number of distinct words per file: only word lists and tables have more."""
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w{1,79}")
-# The same for plain text, where it takes half the time.
+# The same for plain text, which takes half the time.
 _ASCII_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{1,79}")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+")
 

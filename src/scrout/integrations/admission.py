@@ -1,7 +1,7 @@
-"""`admit`: whether a label counts, and the dollars that its run may cost, held before anything is spent.
+"""`admit`: decides whether a label counts, and reserves its run's budget before anything is spent.
 
-A label is an order to spend money on a stranger's words. Whoever may push could give it by other means too; nobody else
-can give it here. The issue's author needs no right at all, and gets none.
+A label is an order to spend money on a stranger's text. Only people who may push can give it; they could also do so by
+other means. The issue's author needs no rights, and gets none.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ Verb = Literal["scout", "fix"]
 
 @dataclass(frozen=True)
 class LabelRules:
-    """What the workflow says of labels and people."""
+    """The workflow's rules for labels and people."""
 
     labels: Mapping[str, Verb] = field(default_factory=lambda: {"scrout": "scout", "scrout-fix": "fix"})
     people: frozenset[str] = frozenset()
     """Of those who may push, only these, in lower case; empty: all of them."""
     quiet_s: float = 60
-    """An edit by somebody else so shortly before the label may not have been seen by whoever added it."""
+    """If another person edited the issue within this time before the label, the person who added it may not have
+    seen the edit.
+    """
 
 
 @dataclass(frozen=True)
@@ -51,25 +53,30 @@ class AcceptedLabel:
 
 @dataclass(frozen=True)
 class RefusedLabel:
-    """One that does not."""
+    """A label that does not count."""
 
     reason: str
     aloud: bool = False
-    """True: said on the issue, since somebody trusted has asked. Others could make us write by asking."""
+    """True: comment on the issue, because a trusted person asked.
+
+    Otherwise, anyone could make scrout write comments.
+    """
 
 
 def judge(event: Event, forge: Forge, rules: LabelRules) -> AcceptedLabel | RefusedLabel:
-    """Whether to work, by the forge's word of now."""
+    """Judge a label by the forge's current state."""
     ours = [label for label in event.added if label in rules.labels]
     if not ours:
         return RefusedLabel(f"no label of ours was added; ours are {', '.join(map(code, rules.labels))}")
-    # Both at once is an order to fix, which scouts as well.
+    # Both labels at once are an order to fix, which also scouts.
     label = max(ours, key=lambda one: rules.labels[one] == "fix")
     if event.is_pull:
         return RefusedLabel("the label is on a pull request, not on an issue")
     by = forge.labeller(event, label)
     if by is None:
-        return RefusedLabel(f"the label {code(label)} is not on the issue any more, or nobody knows who added it")
+        return RefusedLabel(
+            f"the label {code(label)} is not on the issue any more, or the forge does not say who added it"
+        )
     if by.is_bot:
         return RefusedLabel(f"{code(by.login)} is no person: a label of a program does not count")
     if rules.people and by.login.lower() not in rules.people:
@@ -89,13 +96,13 @@ def _stale(event: Event, forge: Forge, rules: LabelRules, by: Person) -> str:
     for edit in forge.edits(event):
         if edit.by.lower() == by.login.lower():
             continue
-        # A clock of seconds: what came in the same one may have come after it.
+        # The clock has seconds: an event in the same second may have come later.
         if edit.at >= event.at.replace(microsecond=0):
             return "the issue was edited after the label was added. Read it, take the label off and add it again."
         if event.at - edit.at < timedelta(seconds=rules.quiet_s):
             return (
-                f"somebody else edited the issue less than {rules.quiet_s:g} seconds before the label was added, so it "
-                "may not be what you read. Read it, take the label off and add it again."
+                f"another person edited the issue less than {rules.quiet_s:g} seconds before the label was added, so "
+                "it may not be what you read. Read it, take the label off and add it again."
             )
     return ""
 
@@ -111,29 +118,29 @@ def _unusable(event: Event) -> str:
 
 
 Go = Literal["work", "say", "nothing"]
-"""`say`: there is only a reason to tell on the issue. `nothing`: not even that."""
+"""`say`: only comment with the reason. `nothing`: not even that."""
 
 
 class Admission(FrozenModel):
-    """What `admit` decided. It goes from job to job past `work`, which therefore cannot change it."""
+    """The decision of `admit`. It is passed from job to job around `work`, so that `work` cannot change it."""
 
     version: Literal[1] = 1
     go: Go
     reason: Annotated[str, StringConstraints(max_length=1000)] = ""
-    """Why not, as Markdown of ours; empty where there is work."""
+    """The reason for a refusal, as Markdown by scrout; empty if there is work."""
     verb: Verb | None = None
     issue: int = Field(gt=0)
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    """Of the issue's text as it was when the label came."""
+    """Digest of the issue's text when the label was added."""
     label: Annotated[str, StringConstraints(max_length=255)] = ""
     by: Annotated[str, StringConstraints(max_length=300)] = ""
     key: Key
     held_usd: Usd = Field(default=Decimal(0), ge=0)
     day: Day | None = None
-    """The day that it counts for; None: nothing is held."""
+    """The day whose budget it uses; None: nothing is reserved."""
 
     def encode(self) -> str:
-        """One word of letters and digits, for an output or a variable."""
+        """As one word of letters and digits, for an output or a variable."""
         return base64.urlsafe_b64encode(self.model_dump_json().encode()).decode().rstrip("=")
 
 
@@ -151,14 +158,14 @@ OpenBudget = Callable[[], AbstractContextManager[DailyBudget]]
 def admit(
     event: Event, forge: Forge, rules: LabelRules, budget: OpenBudget, *, key: str, run_usd: Decimal, day_usd: Decimal
 ) -> Admission:
-    """Judge the label and hold what its run may cost."""
+    """Judge the label and reserve its run's budget."""
     known = Admission(go="nothing", issue=event.number, digest=event.digest, key=key)
     found = judge(event, forge, rules)
     if isinstance(found, RefusedLabel):
         return known.model_copy(update={"go": "say" if found.aloud else "nothing", "reason": found.reason})
     asked = known.model_copy(update={"verb": found.verb, "label": found.label, "by": found.by.login})
     held: dict[str, object] = {"go": "work", "held_usd": run_usd}
-    if run_usd > 0:  # what costs nothing needs no budget, and no right to write one
+    if run_usd > 0:  # a free run needs no budget, and no write access to one
         try:
             with budget() as book:
                 held["day"] = book.hold(key, run_usd, day_usd, event.number)

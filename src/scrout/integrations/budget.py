@@ -1,10 +1,9 @@
-"""What all runs of a repository may cost in a day of UTC, kept on a branch of the repository.
+"""The daily budget (UTC) of all runs of a repository, stored on a branch of the repository.
 
-One file a day, one line an entry, only ever appended. A run holds its cap before it works and settles what it cost
-afterwards; what was never settled counts as held. A push that is not a step forward is refused by the forge, so of two
-runs at once one reads again and sees what the other holds.
-
-Whoever may push can change the branch: they could change the workflow as well. It is no protection against them.
+One file per day, one line per entry, append-only. A run reserves its cap before it works and settles its cost
+afterwards; without a settlement, the reservation counts. The forge refuses a push that is not a fast-forward, so of two
+concurrent runs, one reads again and sees the other's reservation. People who may push can change the branch, as they
+can change the workflow. The budget does not protect against them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from scrout.text import usd
 BRANCH = "refs/heads/scrout-budget"
 MAX_FILE_BYTES = 2_000_000
 KEPT_DAYS = 60
-"""In the branch's files; older ones stay in its history."""
+"""Days in the branch's files; older ones stay in its history."""
 TRIES = 8
 
 Key = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}-[0-9]{1,6}$")]
@@ -45,7 +44,7 @@ class BudgetEntry(FrozenModel):
 
 
 class Spent(Exception):
-    """The day has no room for this run. Control flow, not an error of the user's."""
+    """The day's budget has no room for this run. Callers handle this; users never see it."""
 
     def __init__(self, remaining_usd: Decimal) -> None:
         super().__init__(f"{usd(remaining_usd, exact=True)} left")
@@ -53,7 +52,7 @@ class Spent(Exception):
 
 
 class AlreadyWorked(Exception):
-    """This run was worked on before, in an attempt that has ended."""
+    """An earlier, finished attempt has already worked on this run."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,10 @@ class DailyBudget:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def hold(self, key: str, usd: Decimal, day_usd: Decimal, issue: int) -> str:
-        """Hold dollars for a run, and give the day that they count for. Twice for one attempt is once."""
+        """Reserve dollars for a run; returns the day whose budget it uses.
+
+        Repeating it for one attempt has no effect.
+        """
         at = self.now().astimezone(UTC).replace(microsecond=0)
         day = at.date().isoformat()
 
@@ -82,13 +84,15 @@ class DailyBudget:
         return day
 
     def settle(self, key: str, usd: Decimal, day: str, issue: int) -> None:
-        """Put what the run cost in the place of what was held. Once: a second time changes nothing."""
+        """Replace a reservation by the run's cost. Repeating it has no effect."""
         at = self.now().astimezone(UTC).replace(microsecond=0)
 
         def add(entries: tuple[BudgetEntry, ...]) -> BudgetEntry | None:
             kinds = {one.kind for one in entries if one.key == key}
             if "hold" not in kinds:
-                raise ForgeError(f"the budget of {day} holds nothing for run {key}. Was the branch changed by hand?")
+                raise ForgeError(
+                    f"the budget of {day} has no entry for run {key}. Check whether the branch was changed by hand."
+                )
             return None if "settle" in kinds else BudgetEntry(kind="settle", key=key, usd=usd, at=at, issue=issue)
 
         self._append(day, add)
@@ -114,9 +118,11 @@ class DailyBudget:
             except RemoteError:
                 if self.remote.tip(self.ref) == tip:
                     raise
-                # Somebody else was first: what they hold counts.
+                # Another run was first: its reservation counts.
                 time.sleep(random.uniform(0.05, 0.5))
-        raise ForgeError(f"the budget on {self.ref} changed {TRIES} times meanwhile. Add the label again.")
+        raise ForgeError(
+            f"the budget on {self.ref} was changed {TRIES} times by other runs during the update. Add the label again."
+        )
 
     def _entries(self, tip: str, day: str) -> tuple[BudgetEntry, ...]:
         raw = self.remote.read(tip, f"{day}.jsonl", MAX_FILE_BYTES) if tip else None
@@ -124,8 +130,8 @@ class DailyBudget:
             return tuple(BudgetEntry.model_validate_json(line) for line in (raw or b"").splitlines())
         except ValidationError:
             raise ForgeError(
-                f"{day}.jsonl on {self.ref} has a line that is no entry, so nobody knows what is left of the day. "
-                "Repair it, or remove the file to start the day anew."
+                f"{day}.jsonl on {self.ref} has a line that is not an entry, so the rest of the day's budget is "
+                f"unknown. Repair the line, or remove the file to start the day's budget again."
             ) from None
 
     def _written(self, tip: str, day: str, entries: Iterable[BudgetEntry]) -> str:
@@ -140,7 +146,7 @@ class DailyBudget:
 
 
 def spent(entries: Iterable[BudgetEntry]) -> Decimal:
-    """What counts of a day: what a run came to, else what it holds."""
+    """The used budget of a day: settled costs, and open reservations."""
     counted: dict[str, Decimal] = {}
     settled: set[str] = set()
     for one in entries:

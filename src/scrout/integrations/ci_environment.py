@@ -1,4 +1,4 @@
-"""Where a step runs, as the forge's runner tells it by environment variables."""
+"""The runner's environment of a step, read from environment variables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from scrout.integrations.event import Kind
 from scrout.integrations.forge import Forge, ForgeError
 
 TOKEN = "SCROUT_FORGE_TOKEN"
-"""Environment variable with the token of `admit` and `publish`. `work` refuses to run where it is set."""
+"""Environment variable with the token of `admit` and `publish`. `work` refuses to run if it is set."""
 WRITERS = (TOKEN, "GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN")
-"""Tokens that may write, by the names that people give them."""
+"""Usual names of tokens that may write."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _URL = re.compile(r"(https?|file)://[^\s@?#]{1,500}")
@@ -27,18 +27,18 @@ class CiEnvironment:
     server_url: str
     repository: str
     project: str
-    """What the API calls it by."""
+    """The API's name for it."""
     run: str
     """The forge's number of this run."""
     attempt: int
     commit: str
-    """The commit that the run is for: of the default branch, when the label came."""
+    """The run's commit: that of the default branch when the label was added."""
     payload: Path | None
-    """Where the event lies; None: nobody says."""
+    """Path of the event; None: unknown."""
 
     @property
     def key(self) -> str:
-        """Of this attempt, in the budget."""
+        """Key of this attempt in the budget."""
         return f"{self.run}-{self.attempt}"
 
     @property
@@ -52,7 +52,7 @@ class CiEnvironment:
 
 
 def find_ci_environment(environment: Mapping[str, str]) -> CiEnvironment:
-    """The place that the variables tell, or a ForgeError that names the one that is missing."""
+    """Read the variables; raises a ForgeError that names a missing one."""
     kind: Kind = "gitlab" if environment.get("GITLAB_CI") == "true" else "github"
 
     def told(name: str, form: re.Pattern[str]) -> str:
@@ -85,7 +85,7 @@ def find_ci_environment(environment: Mapping[str, str]) -> CiEnvironment:
 def find_token(environment: Mapping[str, str]) -> str:
     token = environment.get(TOKEN, "").strip()
     if not re.fullmatch(r"[\x21-\x7e]{8,1000}", token):
-        raise ForgeError(f"{TOKEN} holds no token. Pass the job's token in it: docs/github.md says how.")
+        raise ForgeError(f"{TOKEN} is empty. Pass the job's token in it: docs/github.md says how.")
     return token
 
 

@@ -1,7 +1,7 @@
-"""What a forge sends when a label is added, read into one record.
+"""Reads a forge's payload for an added label into one record.
 
-The issue's title and body are those of this moment. They are a stranger's words: data for the scout, and never part of
-a command, a path or a message.
+The issue's title and body are those of that moment. They are untrusted: data for the scout, and never part of a
+command, a path or a message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scrout.base import ScroutError, first_problem
 MAX_PAYLOAD_BYTES = 30_000_000
 """GitHub sends at most 25 MB."""
 MAX_BODY_CHARS = 1_100_000
-"""GitLab keeps descriptions of up to a million."""
+"""GitLab stores descriptions of up to a million characters."""
 
 Kind = Literal["github", "gitlab"]
 Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}(\[bot\])?$")]
@@ -29,7 +29,7 @@ Number = Annotated[int, Field(gt=0, lt=2**53)]
 
 
 class EventError(ScroutError):
-    """A payload that is not what the forge's documentation says."""
+    """A payload that does not match the forge's documentation."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class Event:
     repository: str
     default_branch: str
     number: int
-    """The issue's, as people write it behind #."""
+    """The issue's number, as written after #."""
     title: str
     body: str
     is_open: bool
     is_pull: bool
     is_confidential: bool
     added: tuple[str, ...]
-    """The labels that this event has added; empty: it is about something else."""
+    """The labels that this event added; empty: it is about something else."""
     sender: Person
     at: datetime
     edited_by: int | None = None
     edited_at: datetime | None = None
-    """The last edit of the text, where the payload says it; GitLab's does."""
+    """The last edit of the text, if the payload has it; GitLab's does."""
 
     @property
     def text(self) -> str:
@@ -71,7 +71,7 @@ class Event:
 
 
 def digest(title: str, body: str) -> str:
-    """Equal for equal issues; line ends do not count, since forges change them."""
+    """Equal for equal issues; line endings do not count, because forges change them."""
     return hashlib.sha256(f"{_lines(title)}\0{_lines(body)}".encode(errors="surrogatepass")).hexdigest()
 
 
@@ -93,7 +93,7 @@ def read_event(kind: Kind, payload: bytes) -> Event:
         return _GitLab.model_validate_json(payload).event()
     except ValidationError as error:
         raise EventError(
-            f"the payload is no event of an issue ({first_problem(error)}). Start this from {_STARTS[kind]}."
+            f"the payload is not an issue event ({first_problem(error)}). Start this from {_STARTS[kind]}."
         ) from None
 
 
@@ -104,12 +104,12 @@ _STARTS = {
 
 
 def at(*path: str, default: Any = ...) -> Any:
-    """A field that lies deeper in a document."""
+    """A nested field of a document."""
     return Field(default=default, validation_alias=AliasPath(*path))
 
 
 class _Payload(BaseModel):
-    """Payloads have many more fields, and new ones every year."""
+    """Payloads have many more fields, and get new ones every year."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -205,7 +205,7 @@ def _gitlab_time(text: str, field: str) -> datetime:
     try:
         return _utc(datetime.fromisoformat(text.strip().replace(" UTC", "+00:00")))
     except ValueError:
-        raise EventError(f"the payload's {field} is no time. Start this from {_STARTS['gitlab']}.") from None
+        raise EventError(f"the payload's {field} is not a time. Start this from {_STARTS['gitlab']}.") from None
 
 
 def _utc(at: datetime) -> datetime:

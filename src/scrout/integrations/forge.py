@@ -1,4 +1,4 @@
-"""The seam to a forge: the few questions that are asked of it, and the two things that are written there."""
+"""The interface of a forge: a few queries, and two things that scrout writes there."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ from scrout.models.chat import certificates
 MAX_RESPONSE_BYTES = 20_000_000
 TIMEOUT_S = 30
 TRIES = 3
-"""Of a request that reads. One that writes is sent once: nobody knows whether it arrived."""
+"""Retries of a request that reads.
+
+A request that writes is sent once, because a failure does not tell whether it arrived.
+"""
 _PAUSE_S = 0.5
 _PASSING = (429, 500, 502, 503, 504)
 
 
 class ForgeError(ScroutError):
-    """An event, a forge's answer, the budget or a result that cannot be used as given."""
+    """An event, a forge's answer, the budget or a result cannot be used."""
 
 
 @dataclass(frozen=True)
 class ForgeIssue:
-    """An issue as the forge has it now, which is not always as it was when the label came."""
+    """The issue's current state on the forge, which may differ from when the label was added."""
 
     title: str
     body: str
@@ -52,27 +55,27 @@ class Forge(Protocol):
     def issue(self, number: int) -> ForgeIssue: ...
 
     def labeller(self, event: Event, label: str) -> Person | None:
-        """Who has added the label, by the forge's own word; None: nobody, or it was taken off since."""
+        """The person who added the label, according to the forge; None: it is not there, or was removed since."""
 
     def may_write(self, person: Person) -> bool:
-        """Whether they may push to the repository: the right that a label is to need."""
+        """Whether they may push to the repository, which a label requires."""
 
     def edits(self, event: Event) -> tuple[IssueEdit, ...]:
         """The latest changes of the issue's title and text."""
 
     def comment(self, number: int, body: str, mark: str, since: datetime) -> str:
-        """Its address. Where a comment of our own with this mark is there already, no second one is made."""
+        """Comment; returns the address. If scrout has already commented with this mark, no second comment is made."""
 
     def open_pull(self, *, head: str, base: str, title: str, body: str) -> str:
-        """Its address; of the one that is open for this head already, where there is one."""
+        """Open a pull request; returns the address, or that of the existing one for this head."""
 
 
 class PullRefused(ForgeError):
-    """The branch is there, and the forge lets nobody open a pull request for it with this token."""
+    """The branch exists, but the forge does not let this token open a pull request."""
 
 
 class Http:
-    """Requests with a token to one address, and bounded JSON back."""
+    """Authenticated requests to one address; returns JSON of limited size."""
 
     def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
         self._client = httpx.Client(
@@ -91,7 +94,7 @@ class Http:
         return self._ask("POST", path, body=body)
 
     def query(self, path: str, body: Mapping[str, JsonValue]) -> JsonValue:
-        """A POST that reads."""
+        """A POST that only reads."""
         return self._ask("POST", path, body=body, reads=True)
 
     def _ask(
@@ -129,7 +132,7 @@ class Http:
 
 
 class Answered(ForgeError):
-    """A status that is no success."""
+    """A status that is not a success."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -171,11 +174,11 @@ def parsed(kind: type[P], answer: JsonValue) -> P:
     except ValidationError as error:
         what = kind.__name__.strip("_").lower()
         raise ForgeError(
-            f"the forge's answer is no {what} ({first_problem(error)}). Check the address of the API."
+            f"the forge's answer is not a valid {what} ({first_problem(error)}). Check the address of the API."
         ) from None
 
 
 def listed(kind: type[P], answer: JsonValue) -> list[P]:
     if not isinstance(answer, list):
-        raise ForgeError("the forge's answer is no list. Check the address of the API.")
+        raise ForgeError("the forge's answer is not a list. Check the address of the API.")
     return [parsed(kind, one) for one in answer]

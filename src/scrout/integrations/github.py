@@ -1,4 +1,4 @@
-"""GitHub's REST API, as little of it as a label needs."""
+"""The part of GitHub's REST API that a label needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scrout.integrations.event import Event, Person, at
 from scrout.integrations.forge import Answered, ForgeIssue, Http, IssueEdit, Part, PullRefused, listed, parsed
 
 OWN_LOGIN = "github-actions[bot]"
-"""Who a job's token writes as."""
+"""The account of a job's token."""
 MAX_PAGES = 10
 _EDITS = """query($owner: String!, $name: String!, $number: Int!) {
   repository(owner: $owner, name: $name) { issue(number: $number) {
@@ -83,18 +83,18 @@ class GitHub:
         return ForgeIssue(found.title, found.body or "", found.state == "open", labels)
 
     def labeller(self, event: Event, label: str) -> Person | None:
-        # The payload is GitHub's own: nobody else can start a workflow with one.
+        # GitHub itself made the payload: only GitHub can start a workflow with one.
         return event.sender if label in self.issue(event.number).labels else None
 
     def may_write(self, person: Person) -> bool:
         try:
             answer = self._http.get(f"/repos/{self._repository}/collaborators/{person.login}/permission")
         except Answered as error:
-            if error.status == 404:  # no collaborator
+            if error.status == 404:  # not a collaborator
                 return False
             raise
         found = parsed(_Permission, answer)
-        # `triage` is told as read here, `maintain` as write. A login can change hands, an id cannot.
+        # `triage` is reported as read here, `maintain` as write. A login can change its owner, an id cannot.
         return found.permission in ("admin", "write") and found.user_id == person.id
 
     def edits(self, event: Event) -> tuple[IssueEdit, ...]:

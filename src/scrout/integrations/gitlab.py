@@ -1,7 +1,7 @@
-"""GitLab's REST API, as little of it as a label needs.
+"""The part of GitLab's REST API that a label needs.
 
-A pipeline's payload comes through a trigger, and whoever has the trigger's token can write one. So who added the label
-is asked of GitLab, and the payload's word for it is not taken.
+A pipeline's payload comes through a trigger, and anyone with the trigger's token can write one. So scrout asks GitLab
+who added the label, and does not trust the payload.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class GitLab:
             if len(found) < 100:
                 break
         else:
-            return None  # too many to have seen the last one
+            return None  # too many to be sure of having the last one
         if last is None or last.action != "add" or last.user_id is None:
             return None
         user = parsed(_User, self._http.get(f"/users/{last.user_id}"))
@@ -92,7 +92,7 @@ class GitLab:
     def edits(self, event: Event) -> tuple[IssueEdit, ...]:
         if event.edited_at is None:
             return ()
-        # The payload has the editor's number alone; only whether it is the sender's matters.
+        # The payload only has the editor's number, which is enough to compare with the sender's.
         return (IssueEdit(event.sender.login if event.edited_by == event.sender.id else "", event.edited_at),)
 
     def comment(self, number: int, body: str, mark: str, since: datetime) -> str:

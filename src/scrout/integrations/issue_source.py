@@ -1,9 +1,9 @@
-"""An issue of GitHub or GitLab by its number or address, as a text.
+"""Fetches an issue of GitHub or GitLab by its number or address, as a text.
 
-A clone's configuration says which forge its `origin` is, and may lie. So a token goes to the forge that it was issued
-for and nowhere else, by the rules of gh and glab. GITHUB_TOKEN and GH_TOKEN are for github.com, or for the server whose
-job this is. GH_ENTERPRISE_TOKEN is for the host in GH_HOST. GITLAB_TOKEN is for the host in GITLAB_HOST, else for the
-server whose job this is, else for gitlab.com.
+A clone's configuration names the forge of its `origin`, and may be wrong on purpose. So a token is sent only to the
+forge that it was issued for, by the rules of gh and glab. GITHUB_TOKEN and GH_TOKEN are for github.com, or for the
+server whose job this is. GH_ENTERPRISE_TOKEN is for the host in GH_HOST. GITLAB_TOKEN is for the host in GITLAB_HOST,
+otherwise for the server whose job this is, otherwise for gitlab.com.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class IssueAddress:
         if self.host in ("gitlab.com", os.environ.get("GITLAB_HOST")):
             return "gitlab"
         raise ForgeError(
-            f"the issue is at {self.host}, which is neither github.com nor gitlab.com. If it is a forge of yours, set "
-            "GH_HOST or GITLAB_HOST to it; else save the issue's text in a file."
+            f"the issue is at {self.host}, which is neither github.com nor gitlab.com. If you run GitHub or GitLab "
+            f"there, set GH_HOST or GITLAB_HOST to it; otherwise, save the issue's text in a file."
         )
 
 
@@ -58,9 +58,9 @@ class IssueAddress:
 class FetchedIssue:
     text: str
     pictures: tuple[str, ...]
-    """Addresses of pictures in it. Nothing looks at them."""
+    """URLs of images in it. They are not fetched."""
     comments: int = 0
-    """Those that the text has."""
+    """The comments in the text."""
 
 
 class _Issue(Part):
@@ -76,11 +76,11 @@ class _Comment(Part):
         validation_alias=AliasChoices(AliasPath("user", "login"), AliasPath("author", "username")),
     )
     system: bool = False
-    """GitLab's own words, such as that a label was added."""
+    """Notes by GitLab itself, such as that a label was added."""
 
 
 def find_issue(source: str, repo: Path) -> IssueAddress | None:
-    """The issue that a number or an address means; None: the source is neither."""
+    """The issue of a number or an address; None: the source is neither."""
     if found := _NUMBER.fullmatch(source):
         host, project = _origin(find_repository(repo))
         return IssueAddress(host, project, int(found[1]))
@@ -90,13 +90,13 @@ def find_issue(source: str, repo: Path) -> IssueAddress | None:
     path = _ISSUE_PATH.fullmatch(parts.path)
     if path is None or not parts.hostname:
         raise ForgeError(
-            f"{source[:200]} is no address of an issue. One looks like https://github.com/OWNER/NAME/issues/1."
+            f"{source[:200]} is not the address of an issue. One looks like https://github.com/OWNER/NAME/issues/1."
         )
     return IssueAddress(parts.hostname, path["project"], int(path["number"]))
 
 
 def fetch_issue(address: IssueAddress, *, comments: bool = False) -> FetchedIssue:
-    """The issue as it is now. Without a token only public ones can be read."""
+    """The issue's current state. Without a token, only public ones can be read."""
     read = _from_github if address.forge == "github" else _from_gitlab
     try:
         issue, said = read(address, comments)
@@ -155,7 +155,7 @@ def _authorization(token: str, header: str, scheme: str = "") -> dict[str, str]:
 
 
 def _token(names: tuple[str, ...], login: tuple[str, ...]) -> str:
-    """From the environment, else from the forge's own program where you are logged in; empty: neither has one."""
+    """From the environment, otherwise from the forge's own program if you are logged in; empty: none."""
     for name in names:
         if token := os.environ.get(name, "").strip():
             return token
@@ -185,7 +185,7 @@ def _origin(repository: Foreign) -> tuple[str, str]:
     """Host and project of the clone's `origin`."""
     address = repository.remote_url("origin")
     found = _REMOTE.fullmatch(address)
-    # A path that leads up again would reach more of the forge than issues.
+    # A path with `..` could reach other parts of the forge than issues.
     if found is None or not {".", ".."}.isdisjoint(found["project"].split("/")):
         shown = re.sub(r"//[^/@]*@", "//", address)
         told = f"its origin is {shown[:200]!r}" if address else "it has no remote named origin"

@@ -1,8 +1,8 @@
-"""What is said on the forge, in Markdown. Words of others stand in code, where nothing of them acts.
+"""Writes scrout's comments in Markdown. Untrusted text is always code, so that it has no effect.
 
-In code neither GitHub nor GitLab looks for mentions, references, images or HTML, and a fence that is longer than any
-within cannot be closed from inside. Programs that read comments as plain text see no line that starts with another's
-words, and no @ that a name follows: a character without width stands between.
+In code, neither GitHub nor GitLab interprets mentions, references, images or HTML, and a fence that is longer than any
+inside cannot be closed from inside. For programs that read comments as plain text, no line starts with untrusted text,
+and a zero-width character separates each @ from the name after it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from scrout.integrations.result import DecisionSummary, ReceiptSummary, WorkResult
 
 MAX_COMMENT_CHARS = 60_000
-"""GitHub takes 65,536."""
+"""GitHub accepts 65,536."""
 MAX_CODE_CHARS = 300
 _GAP = "\u200b"
 _ACTS = re.compile(r"(?<=@)(?=\w)|(?<=[#!])(?=[0-9])")
-"""Where a mention or a reference starts."""
+"""The start of a mention or a reference."""
 _HIDDEN = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e0fff\ud800-\udfff]"
@@ -35,7 +35,7 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9 ._/:+=,()-]")
 
 
 def plain(text: str, most: int, *, lines: bool = False) -> str:
-    """Text without secrets and hidden characters, at most so long; one line unless `lines`."""
+    """Text without secrets and hidden characters, cut to a length; one line unless `lines`."""
     clean = _HIDDEN.sub("", redact(text.replace("\r\n", "\n").replace("\r", "\n")))
     if not lines:
         clean = " ".join(clean.split())
@@ -43,23 +43,23 @@ def plain(text: str, most: int, *, lines: bool = False) -> str:
 
 
 def code(text: str, most: int = MAX_CODE_CHARS) -> str:
-    """One line of another's words."""
+    """One line of untrusted text as code."""
     inside = _still(plain(text, most)).replace("|", "¦")
     if not inside:
         return "` `"
     ticks = "`" * (1 + max((len(run) for run in _TICKS.findall(inside)), default=0))
-    # A space on both sides where a backtick would touch the fence; it is not shown.
+    # Add a space on both sides if a backtick would touch the fence; it is not displayed.
     space = " " if inside.startswith("`") or inside.endswith("`") or inside != inside.strip() else ""
     return f"{ticks}{space}{inside}{space}{ticks}"
 
 
 def name(text: str) -> str:
-    """The name of a fixer or a model: what is no usual part of one becomes a question mark."""
+    """The name of a fixer or a model; unusual characters become question marks."""
     return code(_NOT_IN_NAME.sub("?", plain(text, MAX_CODE_CHARS)), 80)
 
 
 def block(text: str, most: int = 6_000) -> str:
-    """Several lines of another's words. Each has a bar in front, so that none of them starts with what it says."""
+    """Several lines of untrusted text. Each has a bar in front, so that none starts with its own text."""
     inside = _still(plain(text, most, lines=True)).strip("\n")
     fence = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(inside)), default=0))
     rows = "\n".join(f"| {line}".rstrip() for line in inside.split("\n"))
@@ -67,17 +67,17 @@ def block(text: str, most: int = 6_000) -> str:
 
 
 def mark(key: str) -> str:
-    """By what a comment of ours is known again; it is not shown."""
+    """A hidden mark to recognize scrout's own comment."""
     return f"<!-- scrout {key} -->"
 
 
 def refused(admission: Admission) -> str:
-    """That somebody trusted asked, and why nothing is done."""
+    """A comment for a refused request of a trusted person."""
     return _whole([f"scrout does not work on this: {admission.reason}"], admission.key)
 
 
 def no_result(admission: Admission, reason: str, place: CiEnvironment) -> str:
-    """That the work ended without a result that can be used."""
+    """A comment for work without a usable result."""
     told = [
         f"scrout was asked to {admission.verb} this, and there is nothing to show: {code(reason)}",
         f"The [run]({place.run_url}) has the log. {_booked(admission)}",
@@ -86,7 +86,7 @@ def no_result(admission: Admission, reason: str, place: CiEnvironment) -> str:
 
 
 def comment(result: WorkResult, admission: Admission, place: CiEnvironment, published: Sequence[str] = ()) -> str:
-    """The handoff, the decision and, where there was an attempt, what came of it. `published` are sentences of ours."""
+    """The handoff, the decision and the attempt, if there is one. `published` are sentences by scrout."""
     parts = [_opening(result, admission), *published]
     if result.outcome == "failed":
         parts.append(f"It could not work: {code(result.error)}")
@@ -95,14 +95,14 @@ def comment(result: WorkResult, admission: Admission, place: CiEnvironment, publ
 
 
 def pull_title(admission: Admission) -> str:
-    """None of it is the issue's own: titles are shown, and sent by mail, without any code around them."""
+    """Without text of the issue, because titles are shown and mailed without any code around them."""
     return f"scrout: patch for #{admission.issue}"
 
 
 def pull_body(
     result: WorkResult, admission: Admission, place: CiEnvironment, files: Sequence[str], notes: Sequence[str]
 ) -> str:
-    """What a reviewer should know before reading the patch."""
+    """Everything that a reviewer should know before reading the patch."""
     parts = [f"A patch for #{admission.issue}, made by a program. Read it as you would a stranger's."]
     if result.outcome == "unverified":
         parts.append(
@@ -115,13 +115,13 @@ def pull_body(
 
 
 def commit_message(admission: Admission, run: str) -> str:
-    """Plain text that programs look for orders in, so nothing in it is another's."""
+    """Without untrusted text, because programs search commit messages for commands."""
     return f"scrout: patch for #{admission.issue}\n\nMade by scrout, run {run}. Review before merging.\n"
 
 
 def _whole(parts: Iterable[str], key: str) -> str:
     text = "\n\n".join(part for part in parts if part)
-    # Parts are bounded, and so is their number: this is for a mistake of ours.
+    # Parts and their number are limited, so this only catches a bug.
     if len(text) > MAX_COMMENT_CHARS:
         text = "scrout has more to say than a comment holds. The run's artifact has all of it."
     return f"{text}\n\n{mark(key)}\n"

@@ -1,7 +1,7 @@
-"""What of a patch may be published, and the commit that holds it, made by git's plumbing alone.
+"""Decides whether a patch may be published, and commits it with git's plumbing commands.
 
-What counts is not what the patch says of itself but what differs between two trees after git applied it: names, modes
-and lines. Nothing is checked out, so no hook, filter or program of the repository runs.
+It examines the difference between two trees after git applied the patch (names, modes and lines), and not the patch's
+own text. Nothing is checked out, so no hook, filter or program of the repository runs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _KEPT_OUT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""What runs by itself, decides who reviews, or changes how a change is shown."""
+"""Files that run automatically, decide who reviews, or change how a change is displayed."""
 _ODD_NAME = re.compile(
     r"[\0-\x1f\x7f-\x9f\\:*?\"<>|\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffd]|[ .](/|$)"
 )
@@ -57,12 +57,12 @@ _TURNED = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 @dataclass(frozen=True)
 class TreeChange:
-    """One path that differs between two trees."""
+    """A path that differs between two trees."""
 
     path: str
     old_mode: str
     new_mode: str
-    """As git writes them; zeros: there is no such file."""
+    """As git writes them; zeros: the file does not exist."""
     is_binary: bool
 
 
@@ -73,18 +73,18 @@ class PreparedPatch:
     commit: str
     files: tuple[str, ...]
     notes: tuple[str, ...]
-    """What a reviewer should know of it, as Markdown of ours."""
+    """Remarks for a reviewer, as Markdown by scrout."""
 
 
 @dataclass(frozen=True)
 class HeldPatch:
-    """A patch that may not, and why, as Markdown of ours."""
+    """A patch that must not be published, and the reason, as Markdown by scrout."""
 
     reasons: tuple[str, ...]
 
 
 def prepare(remote: Remote, base: str, patch: str, message: str, at: datetime) -> PreparedPatch | HeldPatch:
-    """Apply a patch to a commit of the remote, in an index of its own, and look at what came of it."""
+    """Apply a patch to a commit of the remote, in a separate index, and examine the result."""
     remote.fetch(base)
     index = {"GIT_INDEX_FILE": str(remote.folder / "scrout.index")}
     remote.git("read-tree", base, env=index)
@@ -105,7 +105,7 @@ def prepare(remote: Remote, base: str, patch: str, message: str, at: datetime) -
 
 
 def read_changes(remote: Remote, base: str, tree: str) -> tuple[TreeChange, ...]:
-    """What differs, by git's own comparison of trees."""
+    """The differences, by git's own comparison of trees."""
     diff = ("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
     binary = set()
     for row in remote.git(*diff, "--numstat", base, tree).split(b"\0"):
@@ -121,7 +121,7 @@ def read_changes(remote: Remote, base: str, tree: str) -> tuple[TreeChange, ...]
 
 
 def refusals(changes: Sequence[TreeChange]) -> tuple[str, ...]:
-    """Why these changes may not be published; empty: they may."""
+    """Why these changes must not be published; empty: they may."""
     if not changes:
         return ("it changes nothing",)
     if len(changes) > MAX_FILES:
@@ -132,7 +132,7 @@ def refusals(changes: Sequence[TreeChange]) -> tuple[str, ...]:
         ("it changes what runs by itself or decides who reviews", [p for p in modes if _KEPT_OUT.search(p)]),
         ("it has names that are not what they look like", [p for p in modes if _ODD_NAME.search(p)]),
         ("it changes links or submodules", [p for p, both in modes.items() if not both <= usual]),
-        ("it changes files that nobody can read as text", [one.path for one in changes if one.is_binary]),
+        ("it changes binary files", [one.path for one in changes if one.is_binary]),
     )
     return tuple(f"{words}: {_named(paths)}" for words, paths in rules if paths)
 
@@ -155,5 +155,5 @@ def _named(paths: Sequence[str]) -> str:
 
 def branch_of(issue: int, key: str) -> str:
     if not re.fullmatch(r"[0-9]{1,20}-[0-9]{1,6}", key):
-        raise ForgeError(f"{plain(key, 40)!r} is no run of a forge.")
+        raise ForgeError(f"{plain(key, 40)!r} is not a run of a forge.")
     return f"scrout/issue-{issue}-{key}"

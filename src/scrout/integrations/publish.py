@@ -1,4 +1,4 @@
-"""`publish`: what the work came to, said on the forge. It runs nothing, and believes nothing of what it reads."""
+"""`publish`: reports the result of the work on the forge. It runs nothing, and does not trust its input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Publisher:
     budget: OpenBudget
 
     def publish(self, result_file: Path) -> PublishedLinks:
-        """Settle what the run cost, then say what it came to."""
+        """Settle the run's cost, then report its result."""
         if self.admission.go == "nothing":
             return PublishedLinks("")
         if self.admission.go == "say":
@@ -50,7 +50,7 @@ class Publisher:
             self._settle(None)
             said = self._comment(markdown.no_result(self.admission, str(error), self.place))
             return PublishedLinks(said, problem=str(error))
-        # First: whatever the forge says to the rest, what was spent is spent.
+        # First: even if the forge refuses the rest, the money is spent.
         self._settle(result)
         told, pull = self._pull(result)
         now = self.forge.issue(self.event.number)
@@ -59,7 +59,7 @@ class Publisher:
         return PublishedLinks(self._comment(markdown.comment(result, self.admission, self.place, told)), pull)
 
     def _settle(self, result: WorkResult | None) -> None:
-        """What is unknown counts as all that was held."""
+        """If the cost is unknown, the whole reservation counts."""
         if self.admission.day is None:
             return
         known = result.cost_usd if result else None

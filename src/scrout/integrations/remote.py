@@ -1,4 +1,4 @@
-"""A repository of the forge, reached by git without a work tree: nothing of it is ever written out as a file or run."""
+"""A repository of the forge, accessed with git but without a work tree: its files are never written to disk or run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _HERE = "refs/scrout/fetched"
 
 @dataclass(frozen=True)
 class Remote:
-    """The forge's repository, and a bare one of our own for what is fetched and made."""
+    """The forge's repository, and a local bare one for fetched and new objects."""
 
     url: str
     folder: Path
     header: str = field(default="", repr=False)
-    """What the forge is to know us by; empty: nothing."""
+    """Authorization for the forge; empty: none."""
     committer: str = "scrout"
 
     def tip(self, ref: str) -> str:
-        """The commit that a ref names there; empty: there is none."""
+        """The commit of a remote ref; empty: there is none."""
         found = self._git("ls-remote", self.url, ref).decode().splitlines()
         return next((line.split("\t")[0] for line in found if line.endswith(f"\t{ref}")), "")
 
@@ -36,20 +36,20 @@ class Remote:
         self._git("fetch", "-q", "--no-tags", "--depth", "1", self.url, f"+{commit}:{_HERE}")
 
     def push(self, commit: str, ref: str) -> None:
-        """Move a ref there forward. Where somebody else moved it meanwhile, the forge refuses."""
+        """Move a remote ref forward. If another push moved it meanwhile, the forge refuses."""
         self._git("push", "-q", "--no-verify", self.url, f"{commit}:{ref}")
 
     def read(self, commit: str, path: str, most: int) -> bytes | None:
-        """A file of a commit that is here; None: there is none."""
+        """A file of a local commit; None: there is none."""
         entry = self._git("ls-tree", "-l", commit, "--", path).decode(errors="replace").split()
         if not entry:
             return None
         if entry[1] != "blob" or not entry[3].isdigit() or int(entry[3]) > most:
-            raise ForgeError(f"{path} of {commit[:10]} is no file of at most {most:,} bytes. Look at the branch.")
+            raise ForgeError(f"{path} of {commit[:10]} is not a file of at most {most:,} bytes. Check the branch.")
         return self._git("cat-file", "blob", entry[2])
 
     def commit(self, tree: str, parents: tuple[str, ...], message: str, at: datetime) -> str:
-        """Its id, the same for the same content and time."""
+        """The commit's id, the same for the same content and time."""
         who = {
             f"GIT_{role}_{part}": value
             for role in ("AUTHOR", "COMMITTER")
@@ -63,13 +63,13 @@ class Remote:
         return self._git("commit-tree", tree, *named, stdin=message.encode(), env=who).decode().strip()
 
     def git(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-        """A command that reaches nobody."""
+        """A command without network access."""
         return self._git(*args, stdin=stdin, env=env)
 
     def _git(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
         settings = {"http.followRedirects": "false"}
         if self.header:
-            # By the environment: a command line can be read by every process of the machine.
+            # In the environment, because every process of the machine can read a command line.
             settings["http.extraHeader"] = self.header
         told = {"GIT_CONFIG_COUNT": str(len(settings))}
         for number, (key, value) in enumerate(settings.items()):
@@ -87,7 +87,7 @@ class RemoteError(ForgeError):
 
 @contextmanager
 def open_remote(url: str, kind: str, token: str) -> Iterator[Remote]:
-    """The remote, with a folder that is gone when the block ends."""
+    """The remote, with a temporary folder that is removed when the block ends."""
     user = "oauth2" if kind == "gitlab" else "x-access-token"
     header = f"Authorization: Basic {base64.b64encode(f'{user}:{token}'.encode()).decode()}" if token else ""
     with TemporaryDirectory(prefix="scrout-forge-") as folder:

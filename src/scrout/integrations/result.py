@@ -1,6 +1,6 @@
-"""What `work` leaves for `publish`: one JSON file, with a bound on everything in it.
+"""The result that `work` leaves for `publish`: one JSON file, with limits on everything in it.
 
-`publish` reads it as if an attacker had written it: whoever breaks out of the sandbox in `work` can.
+`publish` treats it as an attacker's input, because a process that breaks out of the sandbox in `work` can write it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Cleaned = TypeVar("Cleaned", str, tuple[object, ...])
 
 
 def _made_here(clean: Callable[[Cleaned], Cleaned]) -> BeforeValidator:
-    """What is made from a record is cut to its bound; what is read from the file is refused beyond it."""
+    """Values from a record are cut to their limit; values read from the file are refused beyond it."""
 
     def validate(value: Cleaned, info: ValidationInfo) -> Cleaned:
         return clean(value) if info.mode == "python" else value
@@ -52,7 +52,7 @@ Notes = Annotated[tuple[Line, ...], _made_here(lambda notes: notes[:MAX_NOTES]),
 class _Summary(FrozenModel):
     @classmethod
     def of(cls, record: BaseModel | None) -> Self | None:
-        """The fields of a record that have the same names."""
+        """The fields of a record with the same names."""
         return None if record is None else cls.model_validate(record, from_attributes=True)
 
 
@@ -121,11 +121,11 @@ class ReceiptSummary(FrozenModel):
 
 
 class WorkResult(FrozenModel):
-    """All that `publish` may learn of the work."""
+    """Everything that `publish` learns about the work."""
 
     version: Literal[1] = 1
     key: Annotated[str, StringConstraints(max_length=40)]
-    """Of the admission that it was made for."""
+    """The id of its admission."""
     verb: Verb
     issue: int = Field(gt=0)
     digest: Annotated[str, StringConstraints(max_length=64)]
@@ -142,14 +142,14 @@ class WorkResult(FrozenModel):
     checked: CheckSummary | None = None
     patch: Annotated[str, StringConstraints(max_length=MAX_PATCH_CHARS)] = ""
     withheld: Line = ""
-    """Why a patch that was made is not here; empty: it is, or none was made."""
+    """Why an existing patch is not included; empty: it is, or there is none."""
     rows: tuple[ReceiptSummary, ...] = Field(default=(), max_length=MAX_ROWS)
     cost_usd: Usd | None = Field(default=Decimal(0), ge=0, lt=100_000)
     scrout: Name = __version__
 
 
 def result_of(run: Run, receipts: Iterable[Receipt], admission: Admission, verb: Verb) -> WorkResult:
-    """What a run came to, cut to the bounds and without secrets."""
+    """A run's result, cut to the limits and without secrets."""
     patch, withheld = _patch(run.patch)
     return WorkResult(
         key=admission.key,
@@ -175,7 +175,7 @@ def result_of(run: Run, receipts: Iterable[Receipt], admission: Admission, verb:
 def failure_of(
     error: ScroutError, admission: Admission, verb: Verb, commit: str, *, cost_usd: Decimal | None = Decimal(0)
 ) -> WorkResult:
-    """That scrout could not work, and why. `cost_usd` is what it cost until then; None: nobody knows."""
+    """The result if scrout could not work. `cost_usd` is the cost until then; None: unknown."""
     return WorkResult(
         key=admission.key,
         verb=verb,
@@ -190,15 +190,15 @@ def failure_of(
 
 
 def read_result(path: Path, event: Event, admission: Admission, commit: str) -> WorkResult:
-    """The result, if it is one, is bounded, and is of this admission; else a ForgeError."""
+    """The result; raises a ForgeError if it is not valid, too large, or for another admission."""
     try:
-        # The artifact may hold a link or a pipe in the file's place.
+        # The artifact may contain a symlink or a pipe instead of the file.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise ForgeError(f"there is no result in {path.name}: {error.strerror}. Look at the job `work`.") from None
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ForgeError(f"the result {path.name} is no file. Look at the job `work`.")
+            raise ForgeError(f"the result {path.name} is not a file. Look at the job `work`.")
         with os.fdopen(handle, "rb", closefd=False) as file:
             raw = file.read(MAX_BYTES + 1)
     finally:
@@ -212,15 +212,15 @@ def read_result(path: Path, event: Event, admission: Admission, commit: str) -> 
         raise ForgeError(f"the result is not of the form that `scrout forge work` writes{where}.") from None
     expected = (admission.key, admission.verb, event.number, event.digest, commit)
     if (result.key, result.verb, result.issue, result.digest, result.commit) != expected:
-        raise ForgeError("the result is of another run, issue or commit than this one.")
+        raise ForgeError("the result belongs to another run, issue or commit. Run the job `work` again.")
     if result.cost_usd is not None and result.cost_usd > admission.held_usd:
         claimed, held = usd(result.cost_usd, exact=True), usd(admission.held_usd, exact=True)
-        raise ForgeError(f"the result claims a cost of {claimed}, and the run may cost {held}.")
+        raise ForgeError(f"the result claims a cost of {claimed}, but the run may cost at most {held}.")
     return result
 
 
 def _patch(patch: str) -> tuple[str, str]:
-    """The patch, or why it stays here. It is never changed: one with a part cut out is another patch."""
+    """The patch, or why it is left out. It is never changed, because a shortened patch is another patch."""
     try:
         patch.encode()
     except UnicodeEncodeError:
@@ -228,7 +228,7 @@ def _patch(patch: str) -> tuple[str, str]:
     if len(patch) > MAX_PATCH_CHARS:
         return "", f"it has {len(patch):,} characters; at most {MAX_PATCH_CHARS:,} are published"
     added = "\n".join(line for line in patch.split("\n") if line.startswith("+"))
-    # Only here the key's own value is known.
+    # Only this place knows the key's value.
     if redact(added) != added or redact(patch) != patch:
         return "", "it holds what looks like a secret"
     return patch, ""

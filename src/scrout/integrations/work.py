@@ -1,4 +1,4 @@
-"""`work`: scrout on the issue, under a cap, with no right to write anything but a file."""
+"""`work`: runs scrout on the issue, under a cap, without write access to anything but a file."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ Say = Callable[[str], None]
 
 
 def refuse_tokens(environment: Mapping[str, str]) -> None:
-    """Commands in the sandbox see no variable of ours; what is not here cannot be lost by a mistake in that either."""
+    """Commands in the sandbox see none of these variables; without them, a mistake there cannot leak them either."""
     for name in WRITERS:
         if environment.get(name, "").strip():
             raise ForgeError(
-                f"{name} is set, and the step that runs an agent may hold no token that writes. Take it out of the job."
+                f"{name} is set, and the step that runs an agent must not have a token that can write. Remove it "
+                f"from the job."
             )
 
 
 async def work(event: Event, admission: Admission, repo: Path, commit: str, settings: Settings, say: Say) -> WorkResult:
-    """The result, whatever came of it: that scrout could not work is one too."""
+    """Always returns a result, also if scrout could not work."""
     verb = must_work(event, admission)
     begun: list[OpenRun] = []
     try:
         head = find_source(repo).head
         if head != commit:
-            raise TaskError(f"{repo} is at {head[:10]}, and this run is for {commit[:10]}. Check out the latter.")
+            raise TaskError(f"{repo} is at {head[:10]}, but this run is for {commit[:10]}. Check that commit out.")
         held = capped(settings, verb, admission.held_usd)
         task = open_task(repo, issue_text(event.text.encode(errors="surrogatepass"), "this event"))
         await build_missing(task, held, say)
@@ -50,16 +51,16 @@ async def work(event: Event, admission: Admission, repo: Path, commit: str, sett
             return result_of(run, kit.ledger.receipts(run.id), admission, verb)
     except ScroutError as error:
         say(f"failed: {error}")
-        # Once a run has begun, calls may have been paid for.
+        # Once a run has started, calls may have been paid for.
         unknown = begun and admission.held_usd > 0
         return failure_of(error, admission, verb, commit, cost_usd=None if unknown else Decimal(0))
 
 
 def must_work(event: Event, admission: Admission) -> Verb:
-    """What was admitted, if it was, and for this very event."""
+    """Raise a ForgeError unless this event was admitted."""
     if admission.go != "work" or admission.verb is None:
         raise ForgeError(
-            "the label was not admitted, so there is nothing to work on. Let the job depend on the output `go`."
+            "the label was not admitted, so there is nothing to work on. Make the job depend on the output `go`."
         )
     must_be_of(event, admission)
     return admission.verb
@@ -67,22 +68,25 @@ def must_work(event: Event, admission: Admission) -> Verb:
 
 def must_be_of(event: Event, admission: Admission) -> None:
     if (admission.issue, admission.digest) != (event.number, event.digest):
-        raise ForgeError("the admission is for another issue, or for another text of it.")
+        raise ForgeError(
+            "the admission is for another issue, or the issue's text has changed since. Add the label again."
+        )
 
 
 def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
-    """The settings, so that the whole run stays within its cap: it is what the budget holds for it."""
+    """The settings with caps that keep the whole run within its reserved budget."""
     searches = settings.scout.has_model
     if settings.route.embedder.kind == "endpoint":
         raise ConfigError(
-            "route.embedder is an endpoint, which is paid beside the run's cap. Take minilm or hashed for this."
+            "route.embedder is an endpoint, and its costs do not count against the run's cap. Use minilm or hashed "
+            "here."
         )
     expensive = [fixer.name for fixer in settings.fixers if fixer.max_cost_usd > 0] if verb == "fix" else []
     if cap_usd <= 0:
         what = 'scout.searcher = "model"' if searches else f"the fixer {expensive[0]!r}" if expensive else ""
         if what:
             raise ConfigError(
-                f"the run may cost nothing, and {what} costs. Raise run-usd, or take it out of the settings."
+                f"the run may cost nothing, but {what} costs money. Raise run-usd, or remove it from the settings."
             )
         return settings
     scout_usd = min(settings.scout.model.cap_usd, cap_usd) if searches else Decimal(0)
@@ -91,17 +95,17 @@ def capped(settings: Settings, verb: Verb, cap_usd: Decimal) -> Settings:
     remaining_usd = cap_usd - scout_usd
     if expensive and remaining_usd <= 0:
         raise ConfigError(
-            f"the run may cost {usd(cap_usd)}, and scouting may take it all. "
-            "Lower scout.model.cap_usd or raise run-usd."
+            f"the run may cost {usd(cap_usd)}, and scouting may use all of it. Lower scout.model.cap_usd or raise "
+            f"run-usd."
         )
     whole = remaining_usd if settings.fix.cap_usd is None else min(remaining_usd, settings.fix.cap_usd)
-    # `paper` lets the last call pass the cap.
+    # `paper` lets the last call exceed the cap.
     fix = settings.fix.model_copy(update={"caps": "hard", **({"cap_usd": whole} if expensive else {})})
     return settings.model_copy(update={"scout": scout, "fix": fix})
 
 
 async def _scout(task: Task, kit: Kit) -> Run:
-    """Scout, gate and route: no fixer works."""
+    """Scout, gate and route, without a fixer."""
     stages = kit.open(task)
     scouting = await stages.scout()
     await stages.gate(scouting)

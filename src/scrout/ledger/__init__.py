@@ -1,1 +1,1 @@
-"""What every run did and cost, append-only in SQLite or PostgreSQL, and the audit that re-derives its totals."""
+"""What every run did and cost, append-only in SQLite or PostgreSQL, and the audit that derives its totals again."""

@@ -1,6 +1,6 @@
-"""Re-derives every total of a ledger from its receipts, and says where the stored ones differ. It repairs nothing.
+"""Derives every total of a ledger from its receipts, and reports stored totals that differ.
 
-It goes run by run, so that a ledger of any size fits in memory.
+It repairs nothing. It reads run by run, so a ledger of any size fits into memory.
 """
 
 from __future__ import annotations
@@ -17,39 +17,41 @@ from scrout.records import Attempt, Decision, Run, Scouting
 from scrout.text import usd
 
 _exact = partial(usd, exact=True, unknown="an unknown cost")
-"""An audit shows every digit: two sums that differ must not read alike."""
+"""An audit shows every digit: two sums that differ must not look equal."""
 
 
 class BatchTotal(FrozenModel):
-    """What a batch came to, by its receipts."""
+    """A batch's totals, by its receipts."""
 
     batch: str
     runs: int = 0
     receipts: int = 0
     paid_usd: Usd = Decimal(0)
-    """Of all calls with a known price, those of interrupted steps among them."""
+    """Of all calls with a known price, interrupted steps included."""
     unpriced: int = 0
     """Receipts without a known price."""
     estimated: int = 0
-    """Receipts at what was reserved, where the provider told no usage."""
+    """Receipts at the reserved amount, because the provider reported no usage."""
 
 
 class AuditReport(FrozenModel):
-    """What was examined, and what does not add up."""
+    """The number of examined records, and the discrepancies."""
 
     runs: int
     receipts: int
     problems: tuple[str, ...]
     """Each names a run or a batch and the figures that disagree; empty: every cent is accounted for."""
     flags: tuple[str, ...] = ()
-    """Calls of interrupted steps whose end nobody saw: each is booked at what was reserved, and may have cost less."""
+    """Calls of interrupted steps without a recorded end: each is booked at the reserved amount, and may have cost
+    less.
+    """
     estimated: int = 0
-    """Receipts at what was reserved, whatever became of their step."""
+    """Receipts at the reserved amount, from any step."""
     batches: tuple[BatchTotal, ...] = ()
 
 
 def audit(ledger: Ledger, progress: Callable[[int, int], None] = lambda done, of: None) -> AuditReport:
-    """Examine every run, finished or not. `progress` is told how many of how many are done."""
+    """Examine every run, finished or not. `progress` gets the number of examined runs and their total."""
     run_ids = ledger.run_ids()
     receipts = estimated = 0
     problems: list[str] = []
@@ -103,7 +105,7 @@ def _in_step(step: StepRecord) -> Iterator[str]:
         case Decision():
             name = f"the choice of {made.fixer}"
         case _:
-            # A step that was cut off has paid for what it did, and has no total of its own to compare.
+            # An interrupted step has payments, but no total to compare them with.
             if step.receipts and (made is not None or step.name not in ("fix", "scout", "route")):
                 yield f"step {step.id} ({step.name}) is no attempt, yet has {len(step.receipts)} receipts"
             return
@@ -126,7 +128,7 @@ def _in_run(stored: Run, derived: Run) -> Iterator[str]:
 
 
 def _cut_off(step: StepRecord) -> Iterator[str]:
-    """Whether it was interrupted with calls under way."""
+    """Whether it was interrupted during a call."""
     open_calls = [receipt for receipt in step.receipts if receipt.estimated] if step.result is None else []
     if open_calls:
         held = total_usd(receipt.cost_usd for receipt in open_calls)

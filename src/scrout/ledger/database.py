@@ -1,6 +1,6 @@
-"""What a ledger needs of the database it is kept in. One file an implementation: sqlite.py, postgres.py.
+"""The interface of a ledger's database, implemented in sqlite.py and postgres.py.
 
-Statements are written once, for both: with `?` for a value, and `rowid` for the order in which runs were begun.
+Statements are written once, for both: with `?` for a value, and `rowid` for the order in which runs started.
 """
 
 from __future__ import annotations
@@ -15,47 +15,50 @@ T = TypeVar("T")
 
 class Transaction(Protocol):
     def execute(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """The rows that it gives, all of them."""
+        """Run a statement; returns all rows."""
 
 
 class RunLock(Protocol):
-    """Says who works on something right now. It vanishes with its holder, however that one ends."""
+    """Lock on a piece of work. It is released when its holder dies, in whatever way."""
 
     def take(self) -> bool:
-        """True: it is ours, now or since before."""
+        """Try to take it. True if this object holds it now, also if it did before."""
 
     def release(self) -> None:
         """Let others take it."""
 
     def retire(self) -> None:
-        """The same for one that nobody will take again."""
+        """Release a lock that will never be taken again."""
 
 
 class Database(Protocol):
-    """Tables that rows can be added to, and nothing else. It is reached when it is first needed."""
+    """Append-only tables. Connects when first needed."""
 
     sum_usd: str
-    """SQL for the exact sum of the column cost_usd, where there is a row."""
+    """SQL for the exact sum of the column cost_usd, if there is a row."""
 
     @property
     def name(self) -> str:
-        """For messages; no secret is in it."""
+        """For messages; contains no secret."""
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What `work` makes of one state of all tables. It may be called more than once."""
+        """The result of `work` on a consistent state of all tables. `work` may be called more than once."""
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """The same, with all that it adds kept, or nothing of it. It is called again only where nothing was kept."""
+        """Like `read`, with everything that `work` adds stored, or nothing of it.
+
+        It is called again only if nothing was stored.
+        """
 
     def claim(self, name: str) -> RunLock:
-        """Of that name, among all users of the database."""
+        """The lock of that name, among all users of the database."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections."""
 
 
 def database(place: Path | str) -> Database:
-    """The one at a path, or at a postgresql:// address."""
+    """The database at a path, or at a postgresql:// address."""
     if isinstance(place, Path):
         from scrout.ledger.sqlite import SqliteDatabase
 

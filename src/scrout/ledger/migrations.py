@@ -1,4 +1,4 @@
-"""The ledger's tables in SQLite, as numbered, forward-only steps. A step that was released is never edited."""
+"""The ledger's tables in SQLite, as numbered, forward-only migrations. Never edit a released one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scrout.base import LedgerError
 from scrout.ledger.receipts import store_once
 
 APPLICATION_ID = 0x7363726F
-"""`scro`, in the file's header: tells a ledger from any other SQLite file."""
+"""`scro`, in the file's header: marks a SQLite file as a ledger."""
 
 
 def first_tables(db: sqlite3.Connection) -> None:
@@ -86,7 +86,7 @@ def first_tables(db: sqlite3.Connection) -> None:
         refuse = f"BEGIN SELECT RAISE(ABORT, 'the ledger is append-only: {table}'); END"
         db.execute(f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} {refuse}")
         db.execute(f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} {refuse}")
-        # INSERT OR REPLACE removes the old row without asking the trigger for DELETE.
+        # INSERT OR REPLACE removes the old row without firing the trigger for DELETE.
         exists = f"EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key})"
         db.execute(f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN {exists} {refuse}")
     for table in ("step", "receipt"):
@@ -101,21 +101,21 @@ def first_tables(db: sqlite3.Connection) -> None:
 
 
 def receipts_of_the_meter(db: sqlite3.Connection) -> None:
-    """Further buckets of usage, and the number that a call has in its attempt's trajectory."""
+    """More buckets of usage, and a call's number in its attempt's trajectory."""
     for column in ("cache_write_1h_tokens", "reasoning_tokens", "call"):
         db.execute(f"ALTER TABLE receipt ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
 
 
 def runs_of_batches(db: sqlite3.Connection) -> None:
-    """Which batch a run belongs to, and what of it."""
+    """A run's batch, and its arm in it."""
     for column in ("batch", "arm"):
         db.execute(f"ALTER TABLE run ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
     db.execute("CREATE INDEX run_by_batch ON run (batch) WHERE batch <> ''")
 
 
 def runs_in_progress(db: sqlite3.Connection) -> None:
-    """Which runs are not closed, so that nobody looks through all; and no call of a step is booked twice."""
-    # Follows from the others, so its rows may go.
+    """An index of open runs, so that no query scans all of them; and a call of a step cannot be booked twice."""
+    # Derived from the other tables, so its rows may be removed.
     db.execute("CREATE TABLE unclosed (run_id TEXT NOT NULL PRIMARY KEY REFERENCES run (id)) WITHOUT ROWID")
     db.execute("INSERT INTO unclosed SELECT id FROM run WHERE id NOT IN (SELECT run_id FROM close)")
     db.execute("CREATE TRIGGER run_opens AFTER INSERT ON run BEGIN INSERT INTO unclosed (run_id) VALUES (NEW.id); END")
@@ -123,10 +123,10 @@ def runs_in_progress(db: sqlite3.Connection) -> None:
         "CREATE TRIGGER run_closes AFTER INSERT ON close BEGIN DELETE FROM unclosed WHERE run_id = NEW.run_id; END"
     )
     db.execute("DROP INDEX receipt_by_run")
-    # The amount is for sums, which then read nothing else.
+    # Includes the amount, so that sums read nothing else.
     db.execute("CREATE INDEX receipt_by_call ON receipt (run_id, step_id, call, cost_usd)")
     db.execute("CREATE INDEX close_by_outcome ON close (outcome, run_id)")
-    # Not a unique index: what older versions wrote stays as it is.
+    # Not a unique index, because older versions' rows stay as they are.
     db.execute(
         """
         CREATE TRIGGER receipt_once BEFORE INSERT ON receipt
@@ -139,7 +139,7 @@ def runs_in_progress(db: sqlite3.Connection) -> None:
 
 
 def receipts_stored_once(db: sqlite3.Connection) -> None:
-    """Receipts are in their rows alone."""
+    """Store receipts in their rows only."""
     guards = "SELECT name, sql FROM sqlite_master WHERE name IN ('step_no_update', 'close_no_update')"
     guarded = db.execute(guards).fetchall()
     for name, _ in guarded:
@@ -159,7 +159,7 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring an open database to this scrout's tables, all of the way or not at all."""
+    """Migrate an open database to this version's tables, completely or not at all."""
     db.execute("BEGIN IMMEDIATE")
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()

@@ -1,4 +1,4 @@
-"""Opens the ledger that settings name, and books what killed runs had paid for by their trajectories."""
+"""Opens the ledger that settings name, and books the payments of killed runs from their trajectories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scrout.trajectory import FILE_NAME, receipts
 
 
 def open_ledger(settings: Settings, attempts: Path | None = None) -> Ledger:
-    """The ledger that these settings name. `attempts` is where trajectories are; None: in the user's data folder."""
+    """The ledger of these settings. `attempts` is the folder of trajectories; None: in the user's data folder."""
     named = settings.ledger
     opened = Ledger(named.address or (Path(named.path) if named.path else data_folder() / "ledger.db"))
     folder = attempts or attempts_folder()

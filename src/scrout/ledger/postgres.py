@@ -1,9 +1,9 @@
-"""A ledger in a PostgreSQL database: for many machines.
+"""A ledger in a PostgreSQL database, for many machines.
 
-A connection that is lost is made again, for a bounded time. What was being written then is asked about: the server
-knows of each transaction whether it was committed, so nothing is written twice, and nothing is left out. Who works on
-what is said by advisory locks, which the server drops with the connection of their holder. A pooler in between must
-keep a session together (PgBouncer: pool_mode = session).
+A lost connection is opened again, for a limited time. If it was lost during a commit, the server tells whether the
+transaction was committed, so nothing is written twice or left out. Advisory locks mark the runs in progress; the server
+drops them with the connection of their holder. A pooler in between must keep a session together (PgBouncer: pool_mode =
+session).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'scrout[postgres]'"
 CONNECT_TIMEOUT_S = 10
 WAITS_S = (0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4)
-"""Before each further try to reach a server that was there before."""
+"""Wait before each retry to reach a server that has answered before."""
 GONE_TRIES = 100
-"""How often, a twentieth of a second apart, the server is asked whether it is done with a connection that was lost."""
+"""How often, every twentieth of a second, to ask the server whether it has ended a lost connection."""
 
-# Idle machines that lost their power must not keep their runs; what a session sets holds for no other one.
+# A machine that lost power must not keep its runs; settings of a session affect no other session.
 _SESSION = (
     f"SET search_path TO {SCHEMA}",
     "SET tcp_keepalives_idle = 60",
@@ -42,13 +42,13 @@ _SESSION = (
     "SET tcp_keepalives_count = 6",
 )
 _PASSING = ("40001", "40P01", "53300", "57P03")
-"""Codes of errors that go away by themselves: conflicts of transactions, a server that is full or starting."""
+"""Codes of temporary errors: conflicts of transactions, a server that is full or starting."""
 
 T = TypeVar("T")
 
 
 class PostgresDatabase:
-    """The database at an address. Its tables are made, or brought up to date, when they are first needed."""
+    """The database at an address. Its tables are created or migrated when first needed."""
 
     sum_usd = "sum(cost_usd::numeric)"
 
@@ -56,11 +56,11 @@ class PostgresDatabase:
         self._url = url
         self._db: Connection | None = None
         self._last: tuple[int, str] | None = None
-        """The server's process for the last connection, and when that began; None: there was none."""
+        """The server's process for the last connection, and its start time; None: there was none."""
         self._one_at_a_time = threading.RLock()
         self._held: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
         self._dropped: list[str] = []
-        """Names of locks whose holder is gone without a word, to be released."""
+        """Names of locks whose holder was garbage-collected, to be released."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class PostgresDatabase:
         done: list[T] = []
 
         def writing(db: Connection) -> T:
-            # A commit whose answer was lost: had it come through?
+            # The answer to a commit was lost: find out whether it was committed.
             if done and began and _was_committed(db, began[-1]):
                 return done[-1]
             done.clear()
@@ -127,17 +127,17 @@ class PostgresDatabase:
                 self._alone(lambda db: _unlock(db, lock.name))
 
     def drop(self, name: str) -> None:
-        """Release it at the next occasion. Called by the garbage collector, so anywhere."""
+        """Release it at the next opportunity. Called by the garbage collector, so from any place."""
         self._dropped.append(name)
 
     def _alone(self, ask: Callable[[Connection], T]) -> T:
-        """Within the transaction under way, whose loss is not ours to mend, or by itself."""
+        """Run within the current transaction, whose loss this code cannot repair, or alone."""
         if self._db is not None and _in_transaction(self._db):
             return ask(self._db)
         return self._resilient(ask)
 
     def _resilient(self, work: Callable[[Connection], T]) -> T:
-        """What `work` does with a connection; where that is lost, it is done again with another."""
+        """Run `work` with a connection; if the connection is lost, run it again with another."""
         driver = _driver()
         with self._one_at_a_time:
             for wait_s in (*WAITS_S, None):
@@ -158,7 +158,7 @@ class PostgresDatabase:
         raise AssertionError("the last try returns or raises")
 
     def _roll_back(self) -> None:
-        """Leave the connection as it is between transactions, or leave it."""
+        """Return the connection to its state between transactions, or drop it."""
         db, driver = self._db, _driver()
         if db is None:
             return
@@ -186,7 +186,7 @@ class PostgresDatabase:
             db: Connection = driver.connect(
                 self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, application_name="scrout"
             )
-        except driver.ProgrammingError as error:  # no address
+        except driver.ProgrammingError as error:  # not a valid address
             raise self._explain(error) from None
         try:
             session = _Session(db)
@@ -208,9 +208,11 @@ class PostgresDatabase:
         return db
 
     def _outlive_the_last(self, session: Transaction) -> None:
-        """End the connection that was lost, for the server may not have noticed, and take up its locks. What somebody
-        else has taken meanwhile is his."""
-        self._dropped.clear()  # they are gone with it
+        """End the lost connection, because the server may not have noticed, and take its locks again.
+
+        Locks that another process has taken meanwhile stay with that process.
+        """
+        self._dropped.clear()  # they ended with it
         if self._last is None:
             return
         last = "FROM pg_stat_activity WHERE pid = ? AND backend_start::text = ?"
@@ -257,7 +259,7 @@ class _Lock:
         self.release()
 
     def forget(self) -> None:
-        """It is no longer ours to drop."""
+        """Mark it as no longer held by this process."""
         if self._drop is not None:
             self._drop.detach()
             self._drop = None
@@ -294,13 +296,13 @@ def _in_transaction(db: Connection) -> bool:
 
 
 def _was_committed(db: Connection, number: str) -> bool:
-    # The connection that it was in is gone, so it is not in progress.
+    # The transaction's connection is gone, so the transaction is not in progress.
     ((status,),) = db.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchall()
     return bool(status == "committed")
 
 
 def _secrets(url: str) -> set[str]:
-    """What of an address must not be shown."""
+    """The secret parts of an address."""
     found = {url}
     with suppress(ValueError):
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""The ledger's tables in PostgreSQL, as numbered, forward-only steps. A step that was released is never edited."""
+"""The ledger's tables in PostgreSQL, as numbered, forward-only migrations. Never edit a released one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from scrout.ledger.database import Transaction
 from scrout.ledger.receipts import store_once
 
 SCHEMA = "scrout"
-"""Where they are, apart from the tables of other programs."""
+"""Schema of the tables, separate from other programs' tables."""
 
 FIRST_TABLES = (
-    # rowid: the order in which runs were begun, as SQLite has it of itself.
+    # rowid: the order in which runs started, which SQLite has built in.
     """
     CREATE TABLE run (
         rowid BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
@@ -28,7 +28,7 @@ FIRST_TABLES = (
         arm TEXT NOT NULL
     )
     """,
-    # Columns mean what they do in SQLite: see migrations.py.
+    # Columns have the same meaning as in SQLite: see migrations.py.
     """
     CREATE TABLE step (
         id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -90,7 +90,7 @@ FIRST_TABLES = (
         for table in ("run", "step", "receipt", "close")
         for event in ("UPDATE", "DELETE", "TRUNCATE")
     ),
-    # Rows come from many sessions at once: the lock lets a run be closed before a row enters it, or after, never while.
+    # Many sessions add rows: with the lock, a run is closed before or after a row is added, never during it.
     f"""
     CREATE FUNCTION refuse_closed() RETURNS trigger LANGUAGE plpgsql SET search_path = {SCHEMA} AS $$ BEGIN
         PERFORM 1 FROM run WHERE id = NEW.run_id FOR KEY SHARE;
@@ -137,7 +137,7 @@ MIGRATIONS: tuple[tuple[Statement, ...], ...] = (FIRST_TABLES, RECEIPTS_STORED_O
 
 def version(db: Transaction, name: str) -> int | None:
     """The number of the last migration; None: there is no ledger here."""
-    # Not to_regclass, which may answer from before another session's migration.
+    # Not to_regclass, which may show the state before another session's migration.
     tables = [table for (table,) in db.execute(f"SELECT tablename FROM pg_tables WHERE schemaname = '{SCHEMA}'")]
     if "version" in tables:
         ((number,),) = db.execute(f"SELECT coalesce(max(number), 0) FROM {SCHEMA}.version")
@@ -151,8 +151,8 @@ def version(db: Transaction, name: str) -> int | None:
 
 
 def migrate(db: Transaction, name: str) -> None:
-    """Bring a database to this scrout's tables, in the transaction that is under way."""
-    # Two first users would trip over each other.
+    """Migrate a database to this version's tables, in the current transaction."""
+    # Two first users would conflict.
     db.execute(f"SELECT pg_advisory_xact_lock(hashtextextended('{SCHEMA}', 0))")
     found = version(db, name)
     if found is None:

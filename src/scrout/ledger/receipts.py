@@ -1,5 +1,8 @@
-"""Receipts are stored once, in rows. A stored result has the digest of its receipts, which an audit compares with the
-rows. Reading a result attaches the rows to it."""
+"""Receipts are stored once, in rows.
+
+A stored result has the digest of its receipts, which an audit compares with the rows. Reading a result attaches the
+rows to it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ Execute = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 
 
 def digest_receipts(receipts: Iterable[Receipt], redact: Callable[[str], str] = str) -> str:
-    """Of all that their rows say. An empty bucket of usage is left out, so that a later kind of bucket changes none."""
+    """Digest of all fields of the rows.
+
+    Empty usage buckets are left out, so that a new kind of bucket changes no digest.
+    """
     said = [
         [
             *(one.component, one.fixer and redact(one.fixer), redact(one.model)),
@@ -35,8 +41,10 @@ def read_receipts(stored: Sequence[dict[str, Any]]) -> tuple[Receipt, ...]:
 
 
 def store_once(execute: Execute) -> None:
-    """Take the copies of receipts out of the stored results and closed runs of earlier versions, whose tables must let
-    that be. A result keeps the digest of its copy. A closed run keeps a copy that no result of it has."""
+    """Remove the copies of receipts from stored results and closed runs of earlier versions; the tables must allow it.
+
+    A result keeps the digest of its copy. A closed run keeps a copy that none of its results has.
+    """
     for (run_id,) in list(execute("SELECT id FROM run", ())):
         copies: list[Any] = []
         paying = "SELECT id, result FROM step WHERE run_id = ? AND result_type IN ('Attempt', 'Scouting')"
@@ -58,7 +66,7 @@ def store_once(execute: Execute) -> None:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Empty: it is none, which reading the run will say."""
+    """Empty: it is not an object; reading the run will report that."""
     try:
         said = json.loads(text)
     except ValueError:
@@ -67,7 +75,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _digest_of_copy(copy: list[Any]) -> str:
-    """Empty: it is no list of receipts, which reading the run will say."""
+    """Empty: it is not a list of receipts; reading the run will report that."""
     try:
         return digest_receipts(read_receipts(copy))
     except ValidationError:

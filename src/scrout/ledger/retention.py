@@ -1,7 +1,7 @@
-"""What is kept of traces and trajectories, and for how long. The ledger itself is never pruned.
+"""Prunes traces and trajectories. The ledger itself is never pruned.
 
-A trajectory is touched only when the ledger knows its run and nobody works on that: one of another ledger stays as it
-is. The trace of a scouting has no run to ask about, so one that was written to within the last day stays as well.
+A trajectory is changed only if the ledger knows its run and the run is not in progress; those of other ledgers stay
+unchanged. A scouting's trace belongs to no run, so it stays if it was written within the last day.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TraceFolder:
 
     path: Path
     at: datetime
-    """When its run ended, or it was last written to."""
+    """When its run ended, or its last write."""
     size: int
     run_id: str = ""
     """Empty: the trace of a scouting."""
@@ -45,7 +45,7 @@ class PrunedTraces(FrozenModel):
     run: str
     what: Literal["removed", "redacted"]
     why: Why
-    """The setting that asks for it."""
+    """The setting that requires it."""
     freed_bytes: int
 
 
@@ -53,7 +53,7 @@ class Pruning(FrozenModel):
     dry_run: bool
     pruned: tuple[PrunedTraces, ...]
     kept: int
-    """Folders that stay as they are, or as they were redacted."""
+    """Folders that stay unchanged, or as they were redacted."""
     kept_bytes: int
     left_alone: int
     """Folders of runs in progress, or of another ledger."""
@@ -68,14 +68,14 @@ def prune(
     dry_run: bool = False,
     now: datetime | None = None,
 ) -> Pruning:
-    """Remove and redact what the settings do not keep: below each of `attempts` by run, below `traces` by scouting."""
+    """Remove and redact according to the settings: runs below each of `attempts`, scoutings below `traces`."""
     now = now or datetime.now(UTC)
     found, left_alone = _folders(ledger, attempts, traces, now)
     pruned: list[PrunedTraces] = []
     for one, why in _unwanted(found, settings, now):
         with ledger.left_alone(one.run_id) if one.run_id else nullcontext(True) as free:
             done = (_redact(one, dry_run) if why == "text" else _remove(one, why, dry_run)) if free else None
-        left_alone += not free  # somebody took it up meanwhile
+        left_alone += not free  # another process has continued it meanwhile
         pruned += [done] if done else []
     freed = {one.folder: one.freed_bytes for one in pruned}
     removed = [one for one in pruned if one.what == "removed"]
@@ -89,7 +89,7 @@ def prune(
 
 
 def _folders(ledger: Ledger, attempts: Sequence[Path], traces: Path, now: datetime) -> tuple[list[TraceFolder], int]:
-    """Oldest first, and how many are not ours to touch."""
+    """Folders, oldest first, and the number that must not be changed."""
     found: list[TraceFolder] = []
     left_alone = 0
     for path in (path for folder in dict.fromkeys(attempts) for path in _below(folder)):
@@ -114,7 +114,7 @@ def _folders(ledger: Ledger, attempts: Sequence[Path], traces: Path, now: dateti
 def _unwanted(
     found: Sequence[TraceFolder], settings: RetentionSettings, now: datetime
 ) -> Iterator[tuple[TraceFolder, Why]]:
-    """What is too old, of the rest the oldest that are too much, and of the rest all where no text is to stay."""
+    """Folders that are too old, then the oldest until the rest fits, and all others if no text is kept."""
     left = sum(one.size for one in found)
     for one in found:
         if settings.days is not None and now - one.at > timedelta(days=settings.days):
@@ -134,7 +134,7 @@ def _remove(one: TraceFolder, why: Why, dry_run: bool) -> PrunedTraces:
 
 
 def _redact(one: TraceFolder, dry_run: bool) -> PrunedTraces | None:
-    """None: there is nothing to cut out. The trace of a scouting is all text, and goes."""
+    """None: there is nothing to redact. A scouting's trace is all text, so it is removed."""
     if not one.run_id:
         return _remove(one, "text", dry_run)
     texts = [file for file in _files(one.path) if file.name != FILE_NAME or not _is_redacted(file)]
@@ -155,7 +155,7 @@ def _is_redacted(trajectory: Path) -> bool:
 
 
 def _rewrite(trajectory: Path, dry_run: bool) -> int:
-    """The size of the trajectory without text. What was paid stays, call by call."""
+    """Rewrite a trajectory without text; returns its size. Every call's payment stays."""
     lines = [_without_text(line).model_dump_json() for line in read(trajectory)]
     text = "".join(f"{line}\n" for line in lines).encode()
     if not dry_run:

@@ -1,7 +1,7 @@
-"""A ledger in one SQLite file: for one machine, and as many processes of it as like.
+"""A ledger in one SQLite file, for any number of processes on one machine.
 
-Every commit is in the file when it returns, and outlives any of our processes; a machine that loses power may lose the
-last ones. Who works on what is said by locked files in a folder beside it.
+Every commit is in the file when it returns, and survives the death of any process; a power failure may lose the last
+ones. Locked files in a folder beside it mark the runs in progress.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scrout.ledger.migrations import migrate
 
 BUSY_TIMEOUT_S = 10
 WAL_PAGES = 4000
-"""Of 4 KB, before they are moved into the file and the disk is waited for."""
+"""Pages of 4 KB in the WAL before a checkpoint, which waits for the disk."""
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ _NEXT_STEP = {
 
 
 class SqliteDatabase:
-    """The file. It is made, or brought up to date, when it is first needed."""
+    """The file. It is created or migrated when first needed."""
 
     sum_usd = "sum_usd(cost_usd)"
 
@@ -64,7 +64,7 @@ class SqliteDatabase:
 
     def claim(self, name: str) -> RunLock:
         with self._one_at_a_time, self._explained():
-            self._connect()  # makes the folder
+            self._connect()  # creates the folder
         claim = _Claim(self._lock_folder / name, self._explained)
         self._claims.add(claim)
         return claim
@@ -88,12 +88,12 @@ class SqliteDatabase:
                 except sqlite3.OperationalError as error:
                     if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                         raise
-                # In short turns: SQLite's own grow to a tenth of a second, and a transaction takes a thousandth.
+                # Short waits: SQLite's own grow to a tenth of a second, and a transaction takes a thousandth.
                 time.sleep(random.uniform(0.0002, 0.001))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """The world's failures as LedgerErrors; a broken constraint is a bug of ours and stays what it is."""
+        """External failures as LedgerErrors; a violated constraint is a bug and stays unchanged."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -112,7 +112,7 @@ class SqliteDatabase:
             return self._db
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock_folder.mkdir(mode=0o700, exist_ok=True)
-        # SQLite's busy timeout does not cover the change to WAL, so two first users would trip over each other.
+        # SQLite's busy timeout does not cover the switch to WAL, so two first users would conflict.
         with Lock(self._lock_folder / "setup"):
             pragmas: dict[str, str | int] = {
                 "synchronous": "NORMAL",
@@ -123,7 +123,7 @@ class SqliteDatabase:
             try:
                 migrate(db, self.path)
                 db.create_aggregate("sum_usd", 1, _Sum)
-                db.execute("PRAGMA busy_timeout = 0")  # from now on _transaction waits
+                db.execute("PRAGMA busy_timeout = 0")  # from now on, _transaction waits
             except BaseException:
                 db.close()
                 raise
@@ -150,7 +150,7 @@ class _Session:
 
 
 class _Sum:
-    """Adds up decimals in text: SQLite's own numbers are not exact. What is no number makes the sum none."""
+    """Sums decimals in text, because SQLite's own numbers are not exact. An invalid number makes the sum NULL."""
 
     def __init__(self) -> None:
         self.total = Decimal(0)
@@ -166,7 +166,7 @@ class _Sum:
 
 
 def connect(path: Path, busy_s: float, pragmas: Mapping[str, str | int]) -> sqlite3.Connection:
-    """A file of this user's alone, for any thread, with transactions as they are written out."""
+    """Open a file that only this user can read, for any thread, with explicit transactions."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # SQLite gives its side files the mode of the database.
     path.touch(mode=0o600)
@@ -182,7 +182,7 @@ def connect(path: Path, busy_s: float, pragmas: Mapping[str, str | int]) -> sqli
 
 @contextmanager
 def transaction(db: sqlite3.Connection, mode: Literal["DEFERRED", "IMMEDIATE"] = "IMMEDIATE") -> Iterator[None]:
-    """What the block adds is kept together, or nothing of it. For a connection without transactions of its own."""
+    """Commit all of the block's changes, or none. For a connection without transactions of its own."""
     db.execute(f"BEGIN {mode}")
     try:
         yield

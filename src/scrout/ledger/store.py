@@ -1,8 +1,9 @@
 """The ledger: runs, their steps and every receipt, append-only, in a SQLite file or a PostgreSQL database.
 
-A step's result is stored under the digest of its inputs, so a rerun takes over what an interrupted run had finished.
-Totals are derived from the stored steps, never kept beside them. Many processes may use one ledger at the same time; a
-run belongs to one of them at a time. What came first is known by the order of rows: clocks are set back and differ.
+A step's result is stored under the digest of its inputs, so a rerun reuses the finished steps of an interrupted run.
+Totals are derived from the stored steps, never stored separately. Many processes may use one ledger at the same time; a
+run belongs to one of them at a time. The order of rows decides what came first, because clocks differ and can be set
+back.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
     from scrout.observer import StepInput
 
 MAX_MESSAGE = 4000
-"""Characters kept of a failed step's message."""
+"""Maximum length of a failed step's message, in characters."""
 
 T = TypeVar("T")
 R = TypeVar("R", bound=BaseModel)
 Kind = TypeVar("Kind", bound=BaseModel)
 Result = Scouting | GatedHandoff | Decision | Attempt | Check
 RESULTS: dict[str, type[Result]] = {kind.__name__: kind for kind in (Scouting, GatedHandoff, Decision, Attempt, Check)}
-"""What a step may return. Nothing else is ever made from stored JSON."""
+"""Types that a step may return. Stored JSON is never loaded as another type."""
 
 
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
@@ -52,12 +53,12 @@ StepRow = tuple[int, str, str, str | None]
 """A step's row, digest of inputs, status and type of result."""
 _BUCKETS = tuple(Usage.model_fields)
 _OF_BATCH = "batch = ? AND batch <> ''"
-"""As the index on batches has it, which leaves the other runs out."""
+"""As in the index on batches, which leaves other runs out."""
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One row of a run's history: a step began, gave a result, or failed."""
+    """One row of a run's history: a step started, returned a result, or failed."""
 
     id: int
     name: str
@@ -66,24 +67,24 @@ class StepRecord:
     at: datetime
     seconds: float | None
     result: Result | None
-    """None unless done. Secrets are cut out of it."""
+    """None unless done. Secrets are cut out."""
     error: str
-    """What a failed step raised: class and message; else empty."""
+    """Class and message of a failed step's error; otherwise empty."""
     receipts: tuple[Receipt, ...]
-    """What was booked while it ran; on the row of its end, or of its start where no end was recorded."""
+    """Receipts booked while it ran; on the row of its end, or of its start if no end was recorded."""
     receipts_digest: str
-    """Of those that its result had when it was stored; empty: it is none that pays."""
+    """Of the result's receipts when it was stored; empty: its type has none."""
 
 
 @dataclass(frozen=True)
 class RunDetail:
-    """A run as it was closed, and as its steps and receipts give it."""
+    """A run as it was closed, and as derived from its steps and receipts."""
 
     stored: Run
     derived: Run
     steps: tuple[StepRecord, ...]
     receipts: int
-    """How many are booked on it; its steps have all of them, unless somebody has changed the tables."""
+    """Number of its receipts; its steps have all of them, unless the tables were changed."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class RunSummary:
     """A run in one line, for lists of many."""
 
     number: int
-    """Rises in the order in which runs were begun."""
+    """Rises in the order in which runs started."""
     id: str
     task_id: str
     repository: str
@@ -100,32 +101,32 @@ class RunSummary:
     arm: str
     started: datetime
     finished: datetime | None
-    """None: nobody has closed it."""
+    """None: the run is not closed."""
     outcome: RunOutcome
     fixer: str
-    """Of the last attempt, else the one that was chosen; empty: neither is known before it is closed."""
+    """Of the last attempt, otherwise the chosen one; empty: neither is known before the run is closed."""
     cost_usd: Decimal | None
-    """None: a call had no known price, or the run is not closed."""
+    """None: the price of a call is unknown, or the run is not closed."""
     routed: bool
-    """Whether its fixer was chosen out of several; False: there was no choice, or none is known of."""
+    """Whether its fixer was chosen out of several; False: there was no choice, or it is unknown."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run is that nobody has closed: it goes on, or was interrupted."""
+    """The state of an open run: in progress, or interrupted."""
 
     run_id: str
     step: str
-    """The last one that something is known of; empty: none has begun."""
+    """The last known step; empty: none has started."""
     status: str
-    """started, done or failed; empty: none has begun."""
+    """started, done or failed; empty: none has started."""
     at: datetime | None
     cost_usd: Decimal | None
-    """So far; None: a call had no known price."""
+    """So far; None: the price of a call is unknown."""
 
 
 class Ledger:
-    """The books, at a path or a postgresql:// address. They are opened when they are first needed."""
+    """The ledger at a path or a postgresql:// address. It is opened when first needed."""
 
     def __init__(self, place: Path | str) -> None:
         self._database = database(place)
@@ -141,7 +142,7 @@ class Ledger:
         arm: str = "",
         resume: bool = True,
     ) -> OpenRun:
-        """Begin a run, or go on with the newest one of the same making that was interrupted and nobody works on."""
+        """Start a run, or resume the latest interrupted one with the same task and settings that is not in progress."""
         stored_task = redact_json(_dump(task))
         same = (redact(task.id), stored_task, settings_digest, SCHEMA, redact(sandbox), redact(environment), batch, arm)
         for run_id in self._database.read(lambda db: _unclosed(db, same)) if resume else []:
@@ -151,7 +152,7 @@ class Ledger:
         while True:
             now = _now()
             run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-            # Whoever drew the same id at the same time does not get past this, so the look before the insert is enough.
+            # Another process with the same id at the same time fails here, so checking before the insert is enough.
             claim = self._claim(run_id)
             if claim.take():
                 if self._begin(run_id, now, same):
@@ -159,7 +160,7 @@ class Ledger:
                 claim.release()
 
     def runs(self, limit: int = 50, *, batch: str = "", arm: str = "", outcome: RunOutcome | None = None) -> list[Run]:
-        """The newest runs first; one that is not closed has the outcome `interrupted`."""
+        """The latest runs first; an open one has the outcome `interrupted`."""
         closed = "id IN (SELECT run_id FROM close WHERE outcome = ?)"
         unclosed = " OR id IN (SELECT run_id FROM unclosed)" if outcome == "interrupted" else ""
         wanted = {_OF_BATCH: batch, "arm = ?": arm, f"({closed}{unclosed})": outcome}
@@ -181,32 +182,32 @@ class Ledger:
         return sorted(batch for (batch,) in self._rows("SELECT DISTINCT batch FROM run WHERE batch <> ''"))
 
     def runs_of(self, batch: str) -> list[Run]:
-        """The runs of a batch, oldest first, without what their steps gave."""
+        """The runs of a batch, oldest first, without the results of their steps."""
         return self._database.read(lambda db: _heads(db, f"{_OF_BATCH} ORDER BY run.rowid", batch))
 
     def spent_usd(self, batch: str) -> Decimal:
-        """What a batch has paid so far, interrupted steps and all. A call without a known price counts nothing."""
+        """Payments of a batch so far, interrupted steps included. A call at an unknown price counts nothing."""
         paid_for = f"SELECT {self._database.sum_usd} FROM run JOIN receipt ON run_id = run.id WHERE {_OF_BATCH}"
         ((spent,),) = self._rows(paid_for, batch)
         return Decimal(spent or 0)
 
     def paid_usd(self, run_id: str) -> Decimal:
-        """What a run has paid so far, interrupted steps included. A call without a known price counts nothing."""
+        """Payments of a run so far, interrupted steps included. A call at an unknown price counts nothing."""
         ((paid,),) = self._rows(f"SELECT {self._database.sum_usd} FROM receipt WHERE run_id = ?", run_id)
         return Decimal(paid or 0)
 
     @property
     def name(self) -> str:
-        """The file, or the address without what is secret in it."""
+        """The file, or the address without secrets."""
         return self._database.name
 
     def numbers(self, after: int = 0) -> list[tuple[int, str]]:
-        """Number and id of each run that was begun after that number, in order."""
+        """Number and id of each run that started after that number, in order."""
         rows = self._rows("SELECT rowid, id FROM run WHERE rowid > ? ORDER BY rowid", after)
         return [(number, run_id) for number, run_id in rows]
 
     def briefs(self, ids: Sequence[str]) -> list[RunSummary]:
-        """These runs in one line each, in the order in which they were begun."""
+        """These runs in one line each, in the order in which they started."""
         marks = ", ".join("?" for _ in ids)
         rows = self._rows(
             "SELECT run.rowid, id, task, batch, arm, started, outcome, finished, run FROM run"
@@ -216,10 +217,10 @@ class Ledger:
         return [_brief(row) for row in rows]
 
     def in_progress(self) -> list[RunProgress]:
-        """Every run that nobody has closed, and where it is."""
+        """Every open run, and its state."""
 
         def read(db: Transaction) -> list[RunProgress]:
-            # By subqueries: a join may be planned from the side of a million steps.
+            # With subqueries, because a join may be planned from the side of a million steps.
             last = "SELECT (SELECT max(id) FROM step WHERE step.run_id = unclosed.run_id) FROM unclosed"
             steps: dict[str, tuple[str, str, datetime | None]] = {
                 run_id: (name, status, datetime.fromisoformat(at))
@@ -241,23 +242,23 @@ class Ledger:
         return self._database.read(read)
 
     def run(self, id_or_prefix: str) -> Run:
-        """One run, by its id or the beginning of it."""
+        """One run, by its id or the start of it."""
         return self._database.read(lambda db: _stored_run(db, self._find(db, id_or_prefix)))
 
     def steps(self, id_or_prefix: str) -> tuple[StepRecord, ...]:
-        """A run's whole history, interrupted and failed steps included."""
+        """A run's complete history, interrupted and failed steps included."""
         return self._database.read(lambda db: _readable_steps(db, self._find(db, id_or_prefix)))
 
     def receipts(self, id_or_prefix: str) -> tuple[Receipt, ...]:
-        """Every call that a run paid for, those of interrupted steps included."""
+        """Every receipt of a run, interrupted steps included."""
         return tuple(receipt for step in self.steps(id_or_prefix) for receipt in step.receipts)
 
     def derive(self, id_or_prefix: str) -> Run:
-        """The run as its steps and receipts give it, whatever was stored when it was closed."""
+        """The run derived from its steps and receipts, ignoring what was stored when it was closed."""
         return self.story(id_or_prefix).derived
 
     def story(self, id_or_prefix: str) -> RunDetail:
-        """All that is known of one run, at one moment."""
+        """Everything about one run, in one consistent read."""
 
         def read(db: Transaction) -> RunDetail:
             run_id = self._find(db, id_or_prefix)
@@ -270,14 +271,14 @@ class Ledger:
         return self._database.read(read)
 
     def ended(self, run_id: str) -> datetime | None:
-        """When a run was closed, or begun where nobody has closed it; None: it is not in this ledger."""
+        """When a run was closed, or started if it is open; None: it is not in this ledger."""
         ended = "SELECT coalesce(finished, started) FROM run LEFT JOIN close ON run_id = id WHERE id = ?"
         rows = self._rows(ended, run_id)
         return datetime.fromisoformat(rows[0][0]) if rows else None
 
     @contextmanager
     def left_alone(self, run_id: str) -> Iterator[bool]:
-        """True: nobody works on the run, and nobody takes it up while the block lasts."""
+        """True: the run is not in progress, and no process can continue it during the block."""
         claim = self._claim_unclosed(run_id)
         try:
             yield claim is not None or not self._is_unclosed(run_id)
@@ -286,15 +287,18 @@ class Ledger:
                 claim.release()
 
     def recover(self, paid: Callable[[str], Iterable[Receipt]]) -> None:
-        """Book what steps had paid for whose process was killed before it could. `paid` tells it by a step's place."""
+        """Book the payments of steps whose process was killed before it could.
+
+        `paid` returns them for a step's place.
+        """
         for run_id in self._database.read(_cut_off):
             claim = self._claim_unclosed(run_id)
-            if claim:  # else somebody works on it, and books for himself
+            if claim:  # otherwise, another process works on it and books its own
                 self._recover(run_id, paid)
                 claim.release()
 
     def close(self) -> None:
-        """Let go of it. Runs that are still open count as interrupted."""
+        """Close the ledger. Runs that are still open count as interrupted."""
         self._database.close()
 
     def __enter__(self) -> Ledger:
@@ -306,7 +310,7 @@ class Ledger:
         self.close()
 
     def _begin(self, run_id: str, now: datetime, same: tuple[Value, ...]) -> bool:
-        """False: there is a run of that id."""
+        """False: a run with that id exists."""
 
         def write(db: Transaction) -> bool:
             if db.execute("SELECT 1 FROM run WHERE id = ?", (run_id,)):
@@ -322,15 +326,17 @@ class Ledger:
         return self._database.write(write)
 
     def _claim(self, run_id: str) -> RunLock:
-        """The lock is a file of that name, and so are folders of its attempts: another form could lead anywhere."""
+        """The lock is a file of that name, and attempts have folders of that name: another format could lead
+        anywhere.
+        """
         if not RUN_ID.fullmatch(run_id):
             raise LedgerError(
-                f"{self.name} has a run {run_id[:100]!r}, which scrout did not begin. Use another ledger."
+                f"{self.name} has a run {run_id[:100]!r}, which scrout did not start. Use another ledger."
             )
         return self._database.claim(run_id)
 
     def _claim_unclosed(self, run_id: str) -> RunLock | None:
-        """None: somebody works on it, or has closed it meanwhile."""
+        """None: another process works on it, or has closed it meanwhile."""
         claim = self._claim(run_id)
         if not claim.take():
             return None
@@ -370,40 +376,42 @@ class Ledger:
             return found[0]
         if found:
             listed = ", ".join(found[:5]) + (" and more" if len(found) > 5 else "")
-            raise LedgerError(f"{prefix!r} fits several runs: {listed}. Give more of the id.")
+            raise LedgerError(f"{prefix!r} matches several runs: {listed}. Give more of the id.")
         newest = ", ".join(run_id for (run_id,) in db.execute("SELECT id FROM run ORDER BY rowid DESC LIMIT 3"))
         hint = f"The newest are: {newest}." if newest else "It holds no run yet; `scrout fix` makes one."
         raise LedgerError(f"no run in {self._database.name} has an id that begins with {prefix!r}. {hint}")
 
 
 class OpenRun:
-    """A run in progress. It is this process's own until it is closed, fails in a step, or its ledger is closed."""
+    """A run in progress. It belongs to this process until it is closed, fails in a step, or its ledger is closed."""
 
     def __init__(
         self, ledger: Ledger, run_id: str, task: Task, settings_digest: str, claim: RunLock, *, resumed: bool = False
     ) -> None:
         self.id = run_id
         self.resumed = resumed
-        """Whether it goes on with a run that was interrupted."""
+        """Whether it resumes an interrupted run."""
         self.watch: RunObserver = SILENT
-        """Is told of its steps."""
+        """Observes its steps."""
         self._ledger = ledger
         self._task = task
         self._settings_digest = settings_digest
         self._claim = claim
-        # The names of fixers and models, over and over.
+        # Names of fixers and models, which repeat often.
         self._redact = lru_cache(maxsize=16)(redact)
-        # By row, as the functions returned them: with the secrets that the stored form had to lose.
+        # By row, as the functions returned them: with the secrets that the stored form must not have.
         self._made: dict[int, Result] = {}
         self._running: tuple[int, int] | None = None
-        """The row of the start of the step in progress, and which of its name it is."""
+        """The row of the current step's start, and its count among steps of that name."""
         self._receipts: list[Receipt] = []
-        """All that the step in progress has paid for."""
+        """All receipts of the current step."""
         self._stored: int | None = 0
-        """How many of them are in the ledger; None: a try to store some came to an unknown end."""
+        """How many of them are in the ledger; None: an attempt to store some had an unknown result."""
 
     async def step(self, name: str, function: Callable[..., Awaitable[R]], *args: StepInput) -> R:
-        """What `function(*args)` gives: stored if this run has finished that already, else awaited and stored."""
+        """The result of `function(*args)`: the stored one if this run has it already; otherwise, awaits and stores
+        it.
+        """
         digest = _digest(name, self._settings_digest, args)
         result = self._begin(name, digest)
         if result is not None:
@@ -415,7 +423,7 @@ class OpenRun:
                 result = _known(await function(*args))
                 stored = _dump(result)
             except BaseException as error:
-                # The ledger's own trouble must not hide what happened, a cancellation least of all.
+                # The ledger's own error must not hide the original one, above all not a cancellation.
                 with suppress(LedgerError):
                     self._fail(name, digest, error, time.monotonic() - began)
                 raise
@@ -424,25 +432,27 @@ class OpenRun:
         return cast(R, result)
 
     def book(self, receipt: Receipt) -> None:
-        """Store what the step in progress has just paid for, however it may end."""
+        """Store payments of the current step immediately, in case it is interrupted."""
         self._receipts.append(receipt)
-        # The call was made, and a cancellation may be under way: what cannot be stored now is tried again at the end.
+        # The call was made, and a cancellation may be in progress: if storing fails now, it is retried at the end.
         with suppress(LedgerError):
             self._write(lambda db: None)
 
     @property
     def place(self) -> str:
-        """Names the step in progress among all steps of all runs."""
+        """A unique name of the current step among all steps of all runs."""
         assert self._running is not None
         return f"{self.id}/{self._running[0]}"
 
     def recover(self, paid: Callable[[str], Iterable[Receipt]]) -> None:
-        """Book what its steps had paid for whose process was killed before it could, as the ledger's `recover` does."""
+        """Book the payments of its steps whose process was killed before it could, like the ledger's `recover`."""
         self._ledger._recover(self.id, paid)
 
     def lost_usd(self, name: str) -> Decimal:
-        """What steps of this name paid for and the run cannot use: they failed, were interrupted, or are done again,
-        since a secret was cut out of what they gave."""
+        """Payments for steps of this name that the run cannot use.
+
+        They failed, were interrupted, or are repeated because a secret was cut out of their result.
+        """
 
         def read(db: Transaction) -> list[StepRecord]:
             rows = db.execute("SELECT id FROM step WHERE run_id = ? AND scrubbed = 1", (self.id,))
@@ -453,19 +463,21 @@ class OpenRun:
         return known_usd(receipt.cost_usd for step in steps for receipt in step.receipts)
 
     def close(self, outcome: RunOutcome | None = None) -> Run:
-        """End the run for good; without an outcome given, its attempts and checks decide. No secret is cut out of the
-        Run returned: its patch is the submission."""
+        """End the run permanently; without an `outcome`, its attempts and checks decide.
+
+        No secret is cut out of the returned Run, because its patch is the submission.
+        """
 
         def write(db: Transaction) -> tuple[Run, tuple[StepRecord, ...]]:
             self._hold()
             steps = _readable_steps(db, self.id)
             with _readable(self.id):
                 stored = assemble(_head(db, self.id), steps)
-            # A clock that was set back does not make a run end before it began.
+            # A clock that was set back must not make a run end before it started.
             finished = max(_now(), stored.started)
             came_to = outcome or outcome_of(stored.attempts, stored.checks, again=bool(stored.batch))
             stored = stored.model_copy(update={"outcome": came_to, "finished": finished})
-            # Its parts were scrubbed one by one; another pass could make it differ from them.
+            # Its parts were redacted one by one; another pass could make it differ from them.
             db.execute(
                 "INSERT INTO close (run_id, outcome, finished, run) VALUES (?, ?, ?, ?)",
                 (self.id, came_to, finished.isoformat(), _dump(stored)),
@@ -481,7 +493,9 @@ class OpenRun:
 
     def _hold(self) -> None:
         if not self._claim.take():
-            raise LedgerError(f"run {self.id} was interrupted here and went on elsewhere. Wait for it to finish.")
+            raise LedgerError(
+                f"run {self.id} was interrupted here and is being continued by another process. Wait for it to finish."
+            )
 
     def _begin(self, name: str, digest: str) -> Result | None:
         def write(db: Transaction) -> Result | tuple[int, int]:
@@ -539,7 +553,7 @@ class OpenRun:
             self._claim.release()
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
-        """Add something, and what was paid and is not in the ledger yet."""
+        """Add rows, together with receipts that are not in the ledger yet."""
         if self._running is None:
             raise RuntimeError("a receipt was booked while no step was running")
         started, number = self._running
@@ -580,7 +594,7 @@ class OpenRun:
 
 
 def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
-    """The run with what its steps gave, and all that was paid."""
+    """The run with its steps' results and all receipts."""
     current = _current((step.input_digest, step) for step in steps if step.result is not None)
     return head.model_copy(
         update={
@@ -595,8 +609,10 @@ def assemble(head: Run, steps: Sequence[StepRecord]) -> Run:
 
 
 def _current(done: Iterable[tuple[str, T]]) -> list[T]:
-    """The finished steps that count, of all with the digests of their inputs. One done twice (its first result had a
-    secret in it) starts over: what followed had the first to go on."""
+    """The finished steps that count, of all with the digests of their inputs.
+
+    A repeated step (its first result had a secret) invalidates later ones, because they used its first result.
+    """
     current: dict[str, T] = {}
     for digest, step in done:
         if digest in current:
@@ -607,8 +623,11 @@ def _current(done: Iterable[tuple[str, T]]) -> list[T]:
 
 
 def outcome_of(attempts: Sequence[Attempt], checks: Sequence[Check], *, again: bool = False) -> RunOutcome:
-    """What a run came to, by its last attempt and the check of it. `again`: a task that infrastructure failed will be
-    tried again, so that half a patch is nothing; else it is all that there is."""
+    """A run's outcome, from its last attempt and its check.
+
+    `again`: a task that infrastructure failed will be retried, so half a patch counts as nothing; otherwise, it is the
+    final result.
+    """
     if not attempts:
         return "not_solved"
     if attempts[-1].stop == "endpoint" and (again or not attempts[-1].patch):
@@ -635,7 +654,7 @@ def _known(result: BaseModel) -> Result:
     return result
 
 
-# Receipts are stored once, in rows of their own.
+# Receipts are stored once, in their own rows.
 _IN_ROWS: dict[type[BaseModel], Any] = {
     Scouting: {"receipts"},
     Attempt: {"receipts"},
@@ -643,7 +662,7 @@ _IN_ROWS: dict[type[BaseModel], Any] = {
 }
 
 
-# Not pydantic's own JSON: it refuses text that is not Unicode, which a patch of a Latin-1 file is.
+# Not pydantic's own JSON, because it refuses text that is not Unicode, such as the patch of a Latin-1 file.
 def _dump(record: BaseModel) -> str:
     return json.dumps(record.model_dump(mode="json", exclude=_IN_ROWS.get(type(record))))
 
@@ -663,7 +682,7 @@ def _load_result(result_type: str, text: str, receipts: Sequence[Receipt]) -> tu
 
 @contextmanager
 def _readable(run_id: str) -> Iterator[None]:
-    """What another scrout, or another program, wrote into a run may be beyond this one."""
+    """A LedgerError for records of a newer version or another program that cannot be read."""
     try:
         yield
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
@@ -684,7 +703,7 @@ def _unclosed(db: Transaction, same: tuple[Value, ...]) -> list[str]:
 
 
 def _cut_off(db: Transaction) -> list[str]:
-    """Runs that are not closed and have a step whose end nobody recorded."""
+    """Open runs with a step without a recorded end."""
     rows = db.execute(
         "SELECT unclosed.run_id FROM unclosed JOIN step ON step.run_id = unclosed.run_id"
         " GROUP BY unclosed.run_id HAVING 2 * sum(CASE WHEN status = 'started' THEN 1 ELSE 0 END) > count(*)"
@@ -693,7 +712,7 @@ def _cut_off(db: Transaction) -> list[str]:
 
 
 def _unfinished(db: Transaction, run_id: str) -> list[int]:
-    """Steps that began and whose end nobody recorded."""
+    """Steps that started and have no recorded end."""
     begun: dict[str, list[int]] = {}
     for step_id, digest, status in db.execute(
         "SELECT id, input_digest, status FROM step WHERE run_id = ? ORDER BY id", (run_id,)
@@ -706,7 +725,7 @@ def _unfinished(db: Transaction, run_id: str) -> list[int]:
 
 
 def _stored_run(db: Transaction, run_id: str, derived: Run | None = None) -> Run:
-    """As it was closed; where it was not, as its steps give it, or `derived` if that is known."""
+    """The closed run; if it is open, the run from its steps, or `derived` if given."""
     with _readable(run_id):
         rows = db.execute("SELECT run FROM close WHERE run_id = ?", (run_id,))
         if not rows:
@@ -715,7 +734,7 @@ def _stored_run(db: Transaction, run_id: str, derived: Run | None = None) -> Run
 
 
 def _head(db: Transaction, run_id: str) -> Run:
-    """The run without what its steps gave."""
+    """The run without its steps' results."""
     (head,) = _heads(db, "id = ?", run_id)
     return head
 
@@ -746,7 +765,7 @@ def _heads(db: Transaction, which: str, value: Value) -> list[Run]:
 
 
 def _brief(row: tuple[Any, ...]) -> RunSummary:
-    """From the stored JSON itself: to make records of a hundred thousand runs takes minutes."""
+    """From the stored JSON itself, because making records of a hundred thousand runs takes minutes."""
     number, run_id, task, batch, arm, started, outcome, finished, closed = row
     with _readable(run_id):
         told, run = json.loads(task), json.loads(closed or "{}")
@@ -802,7 +821,7 @@ def _steps(db: Transaction, run_id: str) -> tuple[StepRecord, ...]:
 
 
 def _history(db: Transaction, run_id: str) -> list[StepRow]:
-    """A run's steps without what they gave."""
+    """A run's steps without their results."""
     of_run = "SELECT id, input_digest, status, result_type FROM step WHERE run_id = ? ORDER BY id"
     return cast(list[StepRow], db.execute(of_run, (run_id,)))
 
@@ -816,13 +835,13 @@ def _with_receipts(db: Transaction, run_id: str, run: dict[str, Any]) -> dict[st
         ids = [step_id for step_id, name in done if name == kind.__name__]
         for part, step_id in zip(parts, ids[-len(parts) :], strict=False):
             if isinstance(part, dict):
-                # What an earlier version stored and differs from the rows stays, for the audit to find.
+                # Copies of earlier versions that differ from the rows stay, for the audit to find.
                 part.setdefault("receipts", booked.get(step_id, ()))
     return run
 
 
 def _booked(db: Transaction, run_id: str, steps: Iterable[StepRow]) -> dict[int, tuple[Receipt, ...]]:
-    """Receipts by the row of their step's end, or of its start where no end was recorded."""
+    """Receipts by the row of their step's end, or of its start if no end was recorded."""
     by_step: dict[int, list[dict[str, Any]]] = {}
     rows = db.execute(
         f"SELECT step_id, component, fixer, model, cost_usd, estimated, at, call, {', '.join(_BUCKETS)}"
@@ -855,7 +874,7 @@ _RECEIPT = (
     *("run_id", "step_id", "attempt", "component", "fixer", "model", "cost_usd", "estimated", "at", "call"),
     *_BUCKETS,
 )
-# The same call of the same step is the same receipt, whoever books it first.
+# The same call of the same step is the same receipt, no matter which process books it first.
 _INSERT_RECEIPT = (
     f"INSERT INTO receipt ({', '.join(_RECEIPT)}) VALUES ({', '.join('?' for _ in _RECEIPT)}) ON CONFLICT DO NOTHING"
 )

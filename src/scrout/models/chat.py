@@ -1,6 +1,6 @@
-"""A client of OpenAI-compatible chat completions. One call in, one reply out; no streaming, no money, no memory.
+"""A client of OpenAI-compatible chat completions. One call returns one reply; no streaming, no prices, no history.
 
-The key goes into one header and into no message: error texts have it cut out, even where the endpoint echoes it.
+The key is sent in one header and appears in no message: it is removed from error texts, even if the endpoint echoes it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ from scrout.money import Usage
 
 TRIES = 4
 GARBLED_TRIES = 2
-"""Where an endpoint says 200 and gives no reply: a gateway's hiccup passes, a wrong address does not."""
+"""Tries if an endpoint answers 200 without a reply: a gateway's error passes, a wrong address does not."""
 RESTART_TRIES = 7
-"""Where one that has answered before cannot be reached or says 503: it may be starting again, which takes a while."""
+"""Tries if an endpoint that has answered before cannot be reached or says 503: it may be restarting, which takes
+a while.
+"""
 FIRST_WAIT_S = 1.0
 RETRY_S = 200.0
-"""No try begins when those before it, and the waits between them, have taken longer."""
+"""No retry starts when earlier tries and waits have taken longer."""
 CONNECT_TIMEOUT_S = 15.0
 KEEP_ALIVE_S = 4.0
-"""Servers (uvicorn, llama.cpp) close a connection after 5 idle seconds; a request sent just then is lost."""
+"""Servers (uvicorn, llama.cpp) close idle connections after 5 seconds; a request sent at that moment is lost."""
 TOO_LONG = f"the answer is longer than {MAX_ANSWER_BYTES:,} bytes"
 MAX_EXCERPT = 300
-"""Characters of an endpoint's answer that an error message quotes."""
+"""Characters of an endpoint's answer to quote in an error message."""
 ENDPOINTS_OWN = Sampling()
 
 NEXT_STEPS = {
@@ -57,24 +59,28 @@ PASSING = frozenset({408, 429})
 MeterStop = Literal["cap_calls", "cap_usd", "endpoint"]
 METER_STOPS: dict[str, MeterStop] = {"cap_calls": "cap_calls", "cap_usd": "cap_usd", "endpoint": "endpoint"}
 STOP_HEADER = "x-scrout-stop"
-"""Why the meter refuses a call. The meter passes on no header of this name from an endpoint."""
+"""Why the meter refuses a call. The meter forwards no header of this name from an endpoint."""
 LOST_BEHIND_A_GATEWAY = frozenset({502, 504, 520, 524})
-"""A gateway got no answer, and the model behind it may have finished one. With 429, 500, 503 or 529 it is the server
-itself that says it gave none, and no provider bills that."""
+"""A gateway got no answer, but the model behind it may have finished one.
+
+With 429, 500, 503 or 529, the server itself says that it gave no answer, and no provider bills that.
+"""
 
 
 class RequestRejected(ModelError):
-    """No reply was generated, so nothing was billed. Any other ModelError may hide a call that was."""
+    """No reply was generated, so nothing was billed. After any other ModelError, a call may have been billed."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """Of the HTTP answer, or the code of the error in one that said 200; None: there was neither."""
+        """Status of the HTTP answer, or the error code in an answer with status 200; None: neither."""
 
 
 class CallRefused(Exception):
-    """The meter does not forward the call: its account is at a cap, or the endpoint has refused for good. Control flow,
-    not an error of the user's."""
+    """The meter refuses the call: its account is at a cap, or the endpoint has refused permanently.
+
+    Callers handle this; users never see it.
+    """
 
     def __init__(self, stop: MeterStop, detail: str) -> None:
         super().__init__(detail)
@@ -82,7 +88,7 @@ class CallRefused(Exception):
 
 
 class Overflow(RequestRejected):
-    """The request is too long for the model; a shorter one may pass."""
+    """The request is too long for the model; a shorter one may succeed."""
 
 
 @dataclass(frozen=True)
@@ -97,56 +103,56 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """What the model wants run."""
+    """A call of a tool by the model."""
 
     id: str
     name: str
     arguments: str
-    """As the model wrote them: JSON, one hopes."""
+    """As the model wrote them; may be invalid JSON."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """One entry of a conversation."""
+    """One message of a conversation."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     calls: tuple[ToolCall, ...] = ()
     """Assistant only."""
     call_id: str = ""
-    """Tool only: the call this answers."""
+    """Tool only: the call that this message answers."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What one call gave."""
+    """The result of one call."""
 
     text: str
     calls: tuple[ToolCall, ...]
     usage: Usage | None
-    """None: the endpoint reported none that can be true."""
+    """None: the endpoint reported none that is plausible."""
     finish_reason: str
     model: str
-    """As the endpoint names what answered."""
+    """The model that answered, as the endpoint names it."""
     reasoning: str = ""
-    """Thoughts, where the endpoint splits them off."""
+    """The reasoning, if the endpoint separates it."""
     answer: bytes = field(default=b"", repr=False, compare=False)
-    """All of it, as it came: some servers say more than the protocol has."""
+    """The complete JSON: some servers send more than the protocol has."""
 
 
 @dataclass(frozen=True)
 class _Fault:
-    """A try that gave no reply."""
+    """A failed try."""
 
     error: ModelError
     tries: int = 1
-    """How many are worth it, this one included."""
+    """Maximum number of tries, including this one."""
     wait_s: float | None = None
-    """What the endpoint asks for."""
+    """The wait that the endpoint requests."""
 
 
 class Chat:
-    """One model at one endpoint, over connections that are kept open until `aclose` or the end of an `async with`.
+    """One model at one endpoint. Connections stay open until `aclose` or the end of an `async with`.
 
     Safe for concurrent use within one event loop.
     """
@@ -172,9 +178,11 @@ class Chat:
         self.sampling = sampling
         self.cache_salt = cache_salt
         self.effort = effort
-        """How hard to think, in the endpoint's own word; empty: not sent, since some refuse the key itself."""
+        """The reasoning effort, in the endpoint's own word; empty: not sent, because some endpoints refuse the key
+        itself.
+        """
         self.extra = extra or {}
-        """What else each request says."""
+        """More keys of each request."""
         self._key = key
         self._transport = transport
         self._sleep = sleep
@@ -203,7 +211,7 @@ class Chat:
         max_tokens: int,
         schema: Mapping[str, JsonValue] | None = None,
     ) -> bytes:
-        """The request's body, as it is sent; its size bounds what the input can cost."""
+        """The request's body as it is sent; its size limits the possible cost of the input."""
         body = self._prompt((), tools)
         body["max_tokens"] = max_tokens
         body |= self.sampling.model_dump(mode="json", exclude_defaults=True)
@@ -216,7 +224,7 @@ class Chat:
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         body |= self.extra
         del body["messages"]
-        # Each message is made into JSON once, and not again at every turn that follows it.
+        # Each message is serialized once, not again in every later turn.
         said = b", ".join(map(_message_bytes, messages))
         return _encode(body).removesuffix(b"}") + b', "messages": [' + said + b"]}"
 
@@ -228,10 +236,10 @@ class Chat:
         *,
         schema: Mapping[str, JsonValue] | None = None,
     ) -> Reply:
-        """One reply, after bounded retries of what may pass: rate limits, server errors, dropped connections.
+        """Request a reply, with limited retries of temporary failures: rate limits, server errors, dropped connections.
 
-        `schema` is the JSON Schema that the reply is held to, where the endpoint can. A meter on the way that refuses
-        the call raises CallRefused; where it refuses a retry, the failure before it is raised.
+        `schema` is a JSON Schema for the reply, if the endpoint supports it. Raises CallRefused if a meter refuses the
+        call; if it refuses a retry, the failure before it is raised.
         """
         url, headers = self._target("chat/completions")
         body = self.encode(messages, tools, max_tokens, schema)
@@ -257,7 +265,7 @@ class Chat:
             await self._sleep(wait_s)
 
     async def count(self, messages: Sequence[Message], tools: Sequence[Tool]) -> int | None:
-        """Tokens of this prompt by the server's own tokenizer and template; None: it offers none, or did not answer."""
+        """Tokens of this prompt, counted by the server's tokenizer and template; None: not offered, or no answer."""
         return await self._counter.count(self._prompt(messages, tools)) if self._counter.can else None
 
     def _prompt(self, messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, JsonValue]:
@@ -271,7 +279,7 @@ class Chat:
 
     async def _try(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> Reply | _Fault:
         try:
-            # A read timeout alone would let a server drip bytes for ever.
+            # A read timeout alone would let a server send single bytes forever.
             async with (
                 asyncio.timeout(self.timeout_s),
                 self._open().stream("POST", url, content=body, headers=headers) as response,
@@ -309,7 +317,7 @@ class Chat:
         return self._client
 
     async def _ask(self, path: str, body: Mapping[str, JsonValue]) -> JsonValue:
-        """What the server says to a question below its root, outside of the common protocol; None: it refuses."""
+        """The server's answer to a request below its root, outside of the common protocol; None: it refuses."""
         url, headers = self._target(path, root=True)
         async with self._open().stream("POST", url, content=_encode(body), headers=headers) as response:
             read = await read_body(response)
@@ -328,17 +336,19 @@ class Chat:
         except httpx.InvalidURL:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
-            raise self._refused("base_url is no http(s) URL", "Write it like http://127.0.0.1:8000/v1.")
+            raise self._refused("base_url is not an http(s) URL", "Write it like http://127.0.0.1:8000/v1.")
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if self._key is not None:
-            # The HTTP library quotes a header it rejects, key and all, so it must never get to see a bad one.
+            # The HTTP library quotes a header that it rejects, including the key, so it must never see an invalid one.
             if not self._key or not all("!" <= character <= "~" for character in self._key):
-                raise self._refused("the key is empty or holds characters no header can carry", "Export it again.")
+                raise self._refused(
+                    "the key is empty or contains characters that an HTTP header cannot carry", "Export it again."
+                )
             headers["authorization"] = f"Bearer {self._key}"
         return url, headers
 
     def _reply(self, answer: bytes) -> Reply | _Fault:
-        """What an answer with status 200 holds."""
+        """The reply in an answer with status 200."""
         if has_too_many_values(answer):
             return _Fault(self._error("status 200 with more values than a reply has", "Check base_url."))
         said = answer.decode("utf-8", "replace")
@@ -363,14 +373,15 @@ class Chat:
         thoughts = (message.reasoning_content, message.reasoning)
         reasoning = next((thought for thought in thoughts if isinstance(thought, str)), "")
         usage = believable(of_chat(completion.usage), wrote=bool(text or calls or reasoning))
-        # A model may stop without a word after it thought, and that has been counted; a reply of nothing is a fault.
+        # A model may stop after reasoning without any text, and its tokens are counted; a reply without either is a
+        # fault.
         if not text and not calls and not reasoning and not (usage and usage.output_tokens):
             return _Fault(self._error("status 200 with an empty reply", "Try again.", said), GARBLED_TRIES)
         named = completion.model or self.model
         return Reply(text, calls, usage, choice.finish_reason or "", named, reasoning, answer)
 
     def _failed(self, what: str, status: int | None, said: str, retry_after: str = "") -> _Fault:
-        """What an answer that says so itself is: too long, passing, or final."""
+        """The kind of failure in an error answer: too long, temporary, or final."""
         if too_long(status, said):
             return _Fault(Overflow(self._explain(what, "The request is too long for the model.", said), status))
         if status is None:
@@ -399,7 +410,7 @@ class Chat:
 
 
 async def read_body(response: httpx.Response) -> bytes | None:
-    """The body; None: it is too long. Not by the library, which decompresses without a bound."""
+    """The body; None: it is too long. Not read by the library, which decompresses without a limit."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in (*ENCODINGS, "identity"):
         raise httpx.DecodingError(f"encoding {encoding[:40]!r}")
@@ -418,13 +429,13 @@ async def read_body(response: httpx.Response) -> bytes | None:
 
 
 def _encode(body: Mapping[str, JsonValue]) -> bytes:
-    # Command output may hold lone surrogates, which UTF-8 has no bytes for.
+    # Command output may contain lone surrogates, which have no UTF-8 bytes.
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Loading them takes about 100 ms, so once a process."""
+    """Loading them takes about 100 ms, so once per process."""
     return httpx.create_ssl_context()
 
 
@@ -434,7 +445,7 @@ def _message_bytes(message: Message) -> bytes:
 
 
 def message_json(message: Message, *, parsed: bool = False) -> dict[str, JsonValue]:
-    """A message as the protocol has it; `parsed`: with a call's arguments as an object, as chat templates want them."""
+    """A message in the protocol's form. `parsed`: a call's arguments as an object, as chat templates need them."""
     wire: dict[str, JsonValue] = {"role": message.role, "content": message.content}
     if message.calls:
         wire["tool_calls"] = [
@@ -454,7 +465,7 @@ def message_json(message: Message, *, parsed: bool = False) -> dict[str, JsonVal
 
 
 def tool_json(tool: Tool) -> dict[str, JsonValue]:
-    """A tool as the protocol has it."""
+    """A tool in the protocol's form."""
     function: JsonValue = {
         "name": tool.name,
         "description": tool.description,
@@ -463,14 +474,14 @@ def tool_json(tool: Tool) -> dict[str, JsonValue]:
     return {"type": "function", "function": function}
 
 
-# Endpoints refuse a history with a malformed call in it, and would be blamed for what the model wrote.
+# Endpoints reject a history with a malformed call, and would be blamed for the model's mistake.
 def _name(name: str) -> str:
-    """A function's name, with what the protocol forbids in one made harmless."""
+    """A function's name, with forbidden characters replaced."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "_"
 
 
 def _object(arguments: str) -> str:
-    """The arguments, wrapped where they are no JSON object."""
+    """The arguments, wrapped if they are not a JSON object."""
     try:
         if isinstance(json.loads(arguments), dict):
             return arguments
@@ -480,7 +491,7 @@ def _object(arguments: str) -> str:
 
 
 def secrets_of(base_url: str, key: str | None) -> tuple[str, ...]:
-    """An endpoint's key and what its URL may carry as a secret; longest first, as one may be within another."""
+    """An endpoint's key and the secrets in its URL; longest first, because one may contain another."""
     try:
         url = httpx.URL(base_url)
         carried = {value for value in (url.username, url.password, *url.params.values()) if len(value) > 3}
@@ -490,7 +501,7 @@ def secrets_of(base_url: str, key: str | None) -> tuple[str, ...]:
 
 
 def shown(base_url: str) -> str:
-    """The endpoint without its secrets."""
+    """The endpoint's URL without secrets."""
     try:
         return str(httpx.URL(base_url).copy_with(userinfo=b"", query=None, fragment=None))
     except httpx.InvalidURL:

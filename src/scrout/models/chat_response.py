@@ -1,5 +1,4 @@
-"""The answers of chat completions as JSON, read with as much goodwill as is safe: fields we do not know are the
-endpoint's business."""
+"""The JSON of chat completions, parsed leniently: unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ class _Function(BaseModel):
     @field_validator("arguments", mode="before")
     @classmethod
     def _as_text(cls, given: JsonValue) -> JsonValue:
-        """Where there are none, some servers say null; some give an object in place of its JSON."""
+        """Some servers send null instead of an empty list, or an object instead of its JSON."""
         if given is None:
             return ""
         return json.dumps(given) if isinstance(given, dict) else given
@@ -40,7 +39,7 @@ class _AssistantMessage(BaseModel):
     @field_validator("content", mode="before")
     @classmethod
     def _as_text(cls, given: JsonValue) -> JsonValue:
-        """Some servers give text in parts."""
+        """Some servers send text in parts."""
         if not isinstance(given, list):
             return given
         texts = (part.get("text") for part in given if isinstance(part, dict))
@@ -61,13 +60,13 @@ class Completion(BaseModel):
 
 
 def code_of(error: JsonValue) -> int | None:
-    """The HTTP status that an error's code stands for; None: it has none."""
+    """The HTTP status in an error's code; None: it has none."""
     code = error.get("code") if isinstance(error, dict) else None
     return int(code) if re.fullmatch("[45][0-9][0-9]", str(code)) and isinstance(code, int | str) else None
 
 
 def retry_after_s(value: str) -> float | None:
-    """Seconds that a Retry-After header asks for, capped; None: it asks for none that can be read."""
+    """The seconds of a Retry-After header, capped; None: missing or not readable."""
     try:
         if value.isdecimal():
             seconds = float(value)

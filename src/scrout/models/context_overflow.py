@@ -1,11 +1,11 @@
-"""How servers say that a request is too long for the model. There is no common form: the words are all there is."""
+"""How servers say that a request is too long for the model. There is no common code, so this matches their words."""
 
 from __future__ import annotations
 
 import re
 
 MAX_READ = 20_000
-"""Characters of an answer that are looked at; a server that echoes the request puts its own words first."""
+"""Characters of an answer to search; a server that echoes the request puts its own words first."""
 
 _PAYLOAD_TOO_LARGE = 413
 
@@ -13,13 +13,13 @@ _WORDS = re.compile(
     "|".join(
         (
             r"maximum context length",  # OpenAI, vLLM, SGLang, OpenRouter, DeepSeek, Mistral
-            r"context_length_exceeded",  # the code of OpenAI and those who follow it
+            r"context_length_exceeded",  # the code of OpenAI and compatible servers
             r"exceeds? the context (?:window|length)",  # OpenAI's responses, Ollama
             r"ContextWindowExceededError",  # LiteLLM
-            r"longer than the model\S{1,8} context length",  # SGLang, its apostrophe perhaps escaped
+            r"longer than the model\S{1,8} context length",  # SGLang, its apostrophe possibly escaped
             r"exceeds the maximum allowed length",  # SGLang
             r"longer than the maximum model length",  # vLLM
-            r"max_tokens must be at least 1, got -",  # vLLM: what the prompt left for the reply
+            r"max_tokens must be at least 1, got -",  # vLLM: the room that the prompt left for the reply
             r"exceed_context_size_error|exceeds the available context size|context size has been exceeded",  # llama.cpp
             r"exceeds? context (?:window|length|limit)",  # llama-cpp-python, LM Studio, Anthropic
             r"(?:prompt|input) is too long",  # Anthropic, Bedrock
@@ -35,5 +35,8 @@ _WORDS = re.compile(
 
 
 def too_long(status: int | None, answer: str) -> bool:
-    """Whether an answer that is no reply says so. It comes with 400, 413, 422, 500, or 200 and an error in the body."""
+    """Whether an error says that the request is too long.
+
+    It comes with 400, 413, 422, 500, or 200 and an error in the body.
+    """
     return status == _PAYLOAD_TOO_LARGE or bool(_WORDS.search(answer, 0, MAX_READ))

@@ -1,4 +1,4 @@
-"""Asks an endpoint which models it serves, and says in words what is wrong with the answer. Nothing is paid."""
+"""Asks an endpoint which models it serves, and explains a bad answer in words. This costs nothing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class EndpointAnswer:
-    """What came of the question."""
+    """The result of asking an endpoint for its models."""
 
     problem: str = ""
-    """Empty: it answers, and nothing speaks against it."""
+    """Empty: it answers, and there is no problem."""
     next_step: str = ""
     models: tuple[str, ...] | None = None
-    """Those that it serves; None: it does not say."""
+    """The models that it serves; None: it does not say."""
 
 
 class _Model(BaseModel):
@@ -38,7 +38,7 @@ class _Models(BaseModel):
 
 
 def list_models(base_url: str, headers: Mapping[str, str], key_name: str) -> EndpointAnswer:
-    """Ask `base_url`/models. `key_name` is what the key is called in messages; empty: none is sent."""
+    """Request `base_url`/models. `key_name` is the key's name in messages; empty: no key is sent."""
     where = shown_url(base_url)
     try:
         response, body = asyncio.run(_ask(base_url, headers))
@@ -64,9 +64,9 @@ def list_models(base_url: str, headers: Mapping[str, str], key_name: str) -> End
 async def _ask(base_url: str, headers: Mapping[str, str]) -> tuple[httpx.Response, bytes]:
     body = bytearray()
     async with (
-        # For all of it: httpx starts its own clock again with every byte.
+        # For the whole request: httpx restarts its own timeout with every byte.
         asyncio.timeout(TIMEOUT_S),
-        # What listens on this machine is never behind a proxy.
+        # A server on this machine is never behind a proxy.
         httpx.AsyncClient(verify=certificates(), timeout=TIMEOUT_S, trust_env=not _is_loopback(base_url)) as client,
         client.stream("GET", f"{base_url.rstrip('/')}/models", headers=dict(headers)) as response,
     ):
@@ -78,7 +78,7 @@ async def _ask(base_url: str, headers: Mapping[str, str]) -> tuple[httpx.Respons
 
 
 def missing_model(answer: EndpointAnswer, model: str) -> EndpointAnswer:
-    """The same answer, with the problem that it does not serve this model, where its list says so."""
+    """The same answer, with a problem if its list lacks this model."""
     if answer.problem or not answer.models or model in answer.models:
         return answer
     others = ", ".join(answer.models[:_NAMED])
@@ -90,5 +90,5 @@ def _is_loopback(url: str) -> bool:
 
 
 def shown_url(url: str) -> str:
-    """A URL without what may be secret: user and password, and the query. Broken URLs lose more, never less."""
+    """A URL without possible secrets: user, password and query. If it is malformed, more is removed, never less."""
     return re.sub(r"^(\w+://)?.*@|[?#].*", r"\1", url, flags=re.DOTALL)

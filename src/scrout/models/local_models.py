@@ -1,4 +1,4 @@
-"""Model files that fixers name. Each has one server on loopback, started when it is needed and ended when idle."""
+"""Serves the model files that fixers name. Each has one server on loopback, started on demand and stopped when idle."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from scrout.models import local_server
 from scrout.models.local_server import ServedModel
 
 IDLE_S = 600.0
-"""A model stays in memory for as long after its last use."""
+"""A model stays in memory for this long after its last use."""
 _BESIDE_BYTES = 600_000_000
-"""What a server takes beside the file's own size: the context, and the program."""
+"""Memory of a server besides the file's size: the context, and the program."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ _lock = Lock()
 
 @asynccontextmanager
 async def serve(path: str, context_tokens: int, threads: int = 0) -> AsyncIterator[tuple[str, str]]:
-    """The address and the key of a server of this file; a ModelError if none can run."""
+    """The address and key of a server for this file; raises a ModelError if none can run."""
     place = (path, context_tokens, threads or max(1, (os.cpu_count() or 2) // 2))
     running = await asyncio.to_thread(_use, place)
     try:
@@ -76,13 +76,13 @@ def _refuse_too_large(path: Path) -> None:
     needed, free = path.stat().st_size + _BESIDE_BYTES, _free_bytes()
     if free is not None and needed > free:
         raise ModelError(
-            f"{path.name} needs about {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free. End other "
-            "programs, or take a smaller file."
+            f"{path.name} needs about {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free. Close other "
+            f"programs, or use a smaller model file."
         )
 
 
 def _free_bytes() -> int | None:
-    """Memory that can be had without swapping; None: this system does not say."""
+    """Memory that is available without swapping; None: this system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""A model file on loopback: llama.cpp serves a GGUF as an OpenAI-compatible endpoint, in a process of its own.
+"""Serves a model file on loopback: llama.cpp serves a GGUF as an OpenAI-compatible endpoint, in a separate process.
 
-The process ends when its standard input does, so it never outlives the one that started it. Needs the extra `local`.
+The process ends when its standard input closes, so it never outlives its parent. Needs the extra `local`.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from scrout.programs import NEUTRAL
 from scrout.redact import redact
 
 Pooling = Literal["", "mean", "cls", "last"]
-"""How a text's vector follows from those of its tokens; empty: as the file says."""
+"""How to pool the token vectors; empty: as the file says."""
 _PASSED_ON = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TMPDIR")
 """Variables that it may need. Keys are not among them."""
 INSTALL = "Install it with: pip install 'scrout[local]'"
 
 
 class ServedModel(FrozenModel):
-    """What is served, and how."""
+    """What to serve, and how."""
 
     path: str
     """The GGUF file."""
     context_tokens: int = Field(default=4096, ge=64)
     threads: int = Field(default=1, ge=1)
-    """Several wait for each other in a busy loop: on a machine that others use too, that is far slower than one."""
+    """Several threads wait for each other in a busy loop: on a shared machine, that is far slower than one."""
     embedding: bool = False
     """Vectors instead of text."""
     pooling: Pooling = ""
     key: str = ""
-    """Other users of the machine reach loopback too; empty: any of them may ask."""
+    """The key, because other users of the machine can reach loopback too; empty: none is required."""
     port: int = 0
     """0: a free one."""
 
 
 @dataclass(frozen=True)
 class LocalServer:
-    """One that runs."""
+    """A running server."""
 
     base_url: str
     process: subprocess.Popen[str]
 
 
 def start(model: ServedModel, log: Path) -> LocalServer:
-    """Start a server and wait until it listens; a ModelError with its last words if it does not."""
+    """Start a server and wait until it listens; raises a ModelError with its last output if it does not."""
     if not Path(model.path).is_file():
-        raise ModelError(f"{model.path} is no file. Name a GGUF model file.")
+        raise ModelError(f"{model.path} is not a file. Name a GGUF model file.")
     argv = [sys.executable, "-P", "-m", "scrout.models.local_server"]
     env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     env["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part)
@@ -71,19 +71,19 @@ def start(model: ServedModel, log: Path) -> LocalServer:
     if not address:
         stop(process)
         said = redact(" ".join(log.read_text(errors="replace").strip().splitlines()[-3:]))
-        raise ModelError(f"llama.cpp cannot serve {model.path}: {said[-500:] or 'it said nothing'}")
+        raise ModelError(f"llama.cpp cannot serve {model.path}: {said[-500:] or 'no output'}")
     return LocalServer(f"{address}/v1", process)
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """End it, whatever it is at."""
+    """Stop it immediately."""
     process.kill()
     process.communicate()
 
 
 def main() -> None:
-    """Serve what the first line of the input says until the input ends."""
-    # llama.cpp logs to stdout, where our one line goes.
+    """Serve the model in the first line of the input until the input ends."""
+    # llama.cpp logs to stdout, where the one line for the parent goes.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     model = ServedModel.model_validate_json(sys.stdin.readline())
@@ -110,7 +110,7 @@ def main() -> None:
     server = xllamacpp.Server(params)
     print(server.listening_address, file=out, flush=True)
     sys.stdin.read()
-    # A server with a request under way takes its time to stop, and nobody waits for it.
+    # A server with a request in progress stops slowly, and the parent does not wait for it.
     os._exit(0)
 
 

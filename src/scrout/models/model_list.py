@@ -1,7 +1,7 @@
-"""LiteLLM's `model_list`, read as it is: what each of its entries says about a model, its endpoint, key and price.
+"""Reads LiteLLM's `model_list`: the model, endpoint, key variable and price of each entry.
 
-Only what a fixer needs is read: no router settings, no fallbacks, no headers. Every entry is either listed or left out
-with a reason. A key is never read, only the name of the variable that holds it. LiteLLM itself is not needed.
+It reads only the keys that a fixer needs: no router settings, no fallbacks, no headers. Every entry is either listed or
+left out with a reason. A key is never read, only the name of the variable that holds it. LiteLLM itself is not needed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from scrout.money import Price
 MAX_BYTES = 256_000
 MAX_ENTRIES = 1_000
 MAX_MERGES = 4
-"""Mappings that one `<<` names."""
+"""Maximum number of mappings that one `<<` names."""
 MAX_DEPTH = 2
-"""How often a merged mapping may merge others in turn: a few short lines could else unfold into billions."""
+"""Maximum depth of merges: without it, a few short lines could unfold into billions."""
 MAX_KEYS = 200
-"""Of one mapping, what it merges included."""
+"""Maximum number of keys of one mapping, including merged ones."""
 MAX_NAME = 64
-"""Characters of a fixer's name."""
+"""Maximum length of a fixer's name, in characters."""
 DEAREST_TOKEN = Decimal("0.1")
-"""Dollars. Nothing costs as much; a price per million that was taken for one per token does."""
+"""Dollars. No token costs this much, but a price per million that is mistaken for one per token does."""
 
 Protocol = Literal["chat", "messages"]
 """OpenAI's chat completions, or Anthropic's messages."""
@@ -42,25 +42,25 @@ Fields: TypeAlias = dict[str, Node]
 
 @dataclass(frozen=True)
 class ListedModel:
-    """One model, with all that a fixer's entry needs of it."""
+    """One model, with everything that a fixer's entry needs."""
 
     name: str
-    """The list's model_name, in the characters that a fixer's name may have. No two are alike."""
+    """The list's model_name, with the characters that a fixer's name may have. All are different."""
     model: str
-    """As the endpoint names it."""
+    """The endpoint's name for it."""
     base_url: str
-    """Up to and with /v1, or what the provider has in its place."""
+    """Up to and including /v1, or the provider's equivalent."""
     key_env: str
-    """Environment variable that holds the key; empty: none is sent."""
+    """Environment variable with the key; empty: none is sent."""
     protocol: Protocol
     price: Price | None
-    """None: the list gives none, and it is looked up by `priced_as`."""
+    """None: not in the list; looked up by `priced_as`."""
     priced_as: str
-    """The model that it is, where the endpoint calls it otherwise, as an Azure deployment does."""
+    """The actual model, if the endpoint has another name for it, such as an Azure deployment."""
     max_tokens: int | None
     """Output limit of one call; None: not given."""
     effort: str
-    """How hard the model is told to think; empty: not given."""
+    """The model's reasoning effort; empty: not given."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class LeftOut:
 @dataclass(frozen=True)
 class _Provider:
     base_url: str
-    """Where no api_base is given; empty: one is needed."""
+    """Default api_base; empty: the entry needs one."""
     key_env: str = ""
-    """What LiteLLM looks into where no api_key is given."""
+    """LiteLLM's default variables for the api_key."""
     protocol: Protocol = "chat"
 
 
@@ -112,25 +112,25 @@ PROVIDERS = {
     "xai": _Provider("https://api.x.ai/v1", "XAI_API_KEY"),
     "zai": _Provider("https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
 }
-"""By the name that LiteLLM puts before a model. Those that speak neither protocol are not here."""
+"""Keyed by LiteLLM's prefix of a model. Providers that support neither protocol are not here."""
 
 _BARE = {"openai": re.compile(r"(ft:)?(gpt-|chatgpt-|o[1-9]\b)"), "anthropic": re.compile(r"claude-")}
-"""Models that LiteLLM knows without a provider before their name."""
+"""Models that LiteLLM recognizes without a provider prefix."""
 
 _FROM_ENVIRONMENT = "os.environ/"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_KEY = frozenset({"none", "empty", "dummy", "fake", "fake-key", "fake-api-key", "no-key", "not-needed", "anything"})
-"""What people write where a server of their own wants no key."""
+"""Usual placeholders for a self-hosted server without a key."""
 _ABSENT = frozenset({"", "~", "null", "Null", "NULL"})
 _ENDINGS = ("/chat/completions", "/messages")
 
 
 class _Unusable(Exception):
-    """This entry is left out, for the reason given."""
+    """This entry is left out, for the given reason."""
 
 
 def read(path: Path) -> tuple[tuple[ListedModel, ...], tuple[LeftOut, ...]]:
-    """What the file lists, and what of it no fixer can use."""
+    """The entries of the file, and those that no fixer can use."""
     listed: list[ListedModel] = []
     left_out: list[LeftOut] = []
     taken: set[str] = set()
@@ -144,7 +144,7 @@ def read(path: Path) -> tuple[tuple[ListedModel, ...], tuple[LeftOut, ...]]:
         try:
             found = _listed(name, entry, f"{place} ({called[:MAX_NAME]!r})")
             if called in taken:
-                raise _Unusable("an entry of this name comes before it, and scrout does not balance load between them")
+                raise _Unusable("an earlier entry has the same name, and scrout does not balance load between entries")
         except _Unusable as reason:
             left_out.append(LeftOut(called, str(reason)))
         else:
@@ -155,18 +155,18 @@ def read(path: Path) -> tuple[tuple[ListedModel, ...], tuple[LeftOut, ...]]:
 
 def _entries(path: Path) -> list[Node]:
     try:
-        # Scalars stay text: a price never passes through a float, and no tag makes an object.
+        # Scalars stay text: a price never becomes a float, and no tag creates an object.
         document: Node = yaml.load(_contents(path), Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
-        # Of the message only what names no content: the line may hold a key.
+        # Of the parser's message, only the part that quotes no content: the line may contain a key.
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{path} is not valid YAML{line}. Check it with LiteLLM.") from None
     except (RecursionError, ValueError, OverflowError):
-        raise ConfigError(f"{path} is not YAML that can be read. Check it with LiteLLM.") from None
+        raise ConfigError(f"{path} cannot be read as YAML. Check it with LiteLLM.") from None
     entries = document.get("model_list") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not entries:
-        raise ConfigError(f"{path} has no `model_list:` with entries. Name the file that holds it.")
+        raise ConfigError(f"{path} has no entries under `model_list:`. Name a file that has some.")
     if len(entries) > MAX_ENTRIES:
         raise ConfigError(f"{path} lists {len(entries)} models; {MAX_ENTRIES} can be read. Split it.")
     return entries
@@ -186,7 +186,7 @@ def _contents(path: Path) -> str:
 
 
 def _mapping(node: Node | None, place: str, depth: int = 0) -> Fields:
-    """The node's keys with those that it merges (`<<`), its own winning; of a missing node, none."""
+    """The node's keys and those that it merges (`<<`), its own winning; empty for a missing node."""
     if node is None or (isinstance(node, str) and node in _ABSENT):
         return {}
     if not isinstance(node, dict):
@@ -194,13 +194,13 @@ def _mapping(node: Node | None, place: str, depth: int = 0) -> Fields:
     merged = node.get("<<", [])
     sources = merged if isinstance(merged, list) else [merged]
     if len(sources) > MAX_MERGES or depth > MAX_DEPTH:
-        raise ConfigError(f"{place} merges too much with `<<`. Write its keys out.")
+        raise ConfigError(f"{place} merges too many keys with `<<`. Write the keys out.")
     fields: Fields = {}
     for source in reversed(sources):
         fields |= _mapping(source, place, depth + 1)
     fields |= {key: value for key, value in node.items() if key != "<<"}
     if len(fields) > MAX_KEYS:
-        raise ConfigError(f"{place} has more than {MAX_KEYS} keys. Remove what is not about the model.")
+        raise ConfigError(f"{place} has more than {MAX_KEYS} keys. Remove those that do not describe the model.")
     return fields
 
 
@@ -208,12 +208,12 @@ def _text(fields: Fields, key: str, place: str) -> str:
     """Empty: not given."""
     value = fields.get(key, "")
     if not isinstance(value, str):
-        raise ConfigError(f"{place}: `{key}` is not one value. See LiteLLM's model_list.")
+        raise ConfigError(f"{place}: `{key}` must be a single value. See LiteLLM's model_list.")
     return "" if value in _ABSENT else value.strip()
 
 
 def _unlike(called: str, names: set[str]) -> str:
-    """A fixer's name that is in none of `names`."""
+    """A fixer's name that is not in `names`."""
     stem = re.sub(r"[^A-Za-z0-9._/-]+", "-", called).lstrip("._/-")[:MAX_NAME] or "model"
     name, number = stem, 1
     while name in names:
@@ -225,11 +225,11 @@ def _unlike(called: str, names: set[str]) -> str:
 def _listed(name: str, entry: Fields, place: str) -> ListedModel:
     params = _mapping(entry.get("litellm_params"), f"{place}: `litellm_params`")
     info = _mapping(entry.get("model_info"), f"{place}: `model_info`")
-    # A literal key is refused wherever it stands, also in an entry that would be left out.
+    # A literal key is refused everywhere, also in an entry that would be left out.
     named_key = _named_key(params, place)
     mode = _text(info, "mode", place)
     if mode not in ("", "chat"):
-        raise _Unusable(f"its mode is {mode[:MAX_NAME]!r}, and a fixer chats")
+        raise _Unusable(f"its mode is {mode[:MAX_NAME]!r}, and a fixer needs a chat model")
     who, model = _provider(params, place)
     provider = PROVIDERS[who]
     base_url = _base_url(params, who, place)
@@ -248,7 +248,7 @@ def _listed(name: str, entry: Fields, place: str) -> ListedModel:
 
 
 def _provider(params: Fields, place: str) -> tuple[str, str]:
-    """The provider, and the model as it names it."""
+    """The provider, and its name for the model."""
     whole = _text(params, "model", place)
     if not whole:
         raise ConfigError(f"{place} has no `litellm_params.model`. Give it one, such as openai/gpt-5.")
@@ -266,14 +266,16 @@ def _provider(params: Fields, place: str) -> tuple[str, str]:
             "does, write openai/ before the model and give its api_base"
         )
     if model.startswith("responses/"):
-        raise _Unusable("it asks for the responses API; without responses/ in its model it would be listed")
+        raise _Unusable(
+            "it uses the responses API, which is not supported here; remove responses/ from its model to use it"
+        )
     if not model or "*" in model:
-        raise _Unusable(f"{whole[:MAX_NAME]!r} names no single model")
+        raise _Unusable(f"{whole[:MAX_NAME]!r} does not name one model")
     return who, _as_named(who, model)
 
 
 def _as_named(who: str, model: str) -> str:
-    """Without what LiteLLM takes off before it sends a model's name, and with what it adds."""
+    """The model's name as LiteLLM would send it, without prefixes and with additions."""
     if who == "azure":
         return model.removeprefix("o_series/").removeprefix("gpt5_series/")
     if who == "fireworks_ai" and not model.startswith("accounts/"):
@@ -289,7 +291,7 @@ def _base_url(params: Fields, who: str, place: str) -> str:
         if not given:
             raise _Unusable(f"its api_base is in the environment variable {variable[:MAX_NAME]!r}, which is not set")
     if not given and not PROVIDERS[who].base_url:
-        raise _Unusable(f"{who} needs an api_base and none is given")
+        raise _Unusable(f"{who} needs an api_base, and has none")
     return _address(given, who, place) if given else PROVIDERS[who].base_url
 
 
@@ -298,20 +300,20 @@ def _environment(variable: str) -> str:
 
 
 def _address(given: str, who: str, place: str) -> str:
-    """The api_base in the form that a fixer's base_url has. It is not quoted in errors: it may hold a password."""
+    """The api_base in the form of a fixer's base_url. Errors do not quote it, because it may contain a password."""
     url = _split(given)
     if url is None:
         raise ConfigError(
-            f"{place}: `api_base` is no http or https address. Write one such as http://localhost:8000/v1."
+            f"{place}: `api_base` is not an http or https address. Write one such as http://localhost:8000/v1."
         )
     if "@" in url.netloc or url.query or url.fragment:
-        raise ConfigError(f"{place}: `api_base` holds more than an address. Leave out user, password and parameters.")
+        raise ConfigError(f"{place}: `api_base` contains more than an address. Remove user, password and parameters.")
     path = url.path.rstrip("/")
     for ending in _ENDINGS:
         path = path.removesuffix(ending)
     if who == "azure":
         path = path.partition("/openai")[0] + "/openai/v1"
-    # LiteLLM adds /v1 for Anthropic alone; an OpenAI-compatible server without a path has its API there too.
+    # LiteLLM adds /v1 only for Anthropic; an OpenAI-compatible server without a path has its API there too.
     elif not path or (PROVIDERS[who].protocol == "messages" and not path.endswith("/v1")):
         path += "/v1"
     return f"{url.scheme}://{url.netloc}{path}"
@@ -327,25 +329,27 @@ def _split(address: str) -> SplitResult | None:
 
 
 def _named_key(params: Fields, place: str) -> str | None:
-    """The variable that holds the key; empty: none is wanted; None: the entry says nothing."""
+    """The variable with the key; empty: no key; None: the entry does not say."""
     given = _text(params, "api_key", place)
     if not given:
         if _text(params, "litellm_credential_name", place):
-            raise _Unusable("its key is in credential_list, which is not read; give it an api_key of os.environ/NAME")
+            raise _Unusable(
+                "its key is in credential_list, which scrout does not read; set its api_key to os.environ/NAME"
+            )
         return None
     if given.lower() in _NO_KEY:
         return ""
     variable = given.removeprefix(_FROM_ENVIRONMENT)
     if variable == given or not _VARIABLE.fullmatch(variable):
         raise ConfigError(
-            f"{place}: `api_key` holds a key. A secret does not belong in a file: put it into an environment variable "
+            f"{place}: `api_key` contains a key. Keep secrets out of files: put the key into an environment variable "
             f"and write {_FROM_ENVIRONMENT}NAME."
         )
     return variable
 
 
 def _own_key(who: str, base_url: str) -> str:
-    """The provider's usual variable, for its own hosts alone: another server must not be sent that key unasked."""
+    """The provider's usual variable, for its own hosts only: that key must not be sent to another server."""
     host = urlsplit(base_url).hostname or ""
     own = host.endswith(".azure.com") if who == "azure" else host == urlsplit(PROVIDERS[who].base_url).hostname
     return PROVIDERS[who].key_env if own else ""
@@ -357,7 +361,9 @@ def _price(fields: Fields, place: str) -> Price | None:
     if price_in is None and price_out is None:
         return None
     if price_in is None or price_out is None:
-        raise ConfigError(f"{place} gives one of input_cost_per_token and output_cost_per_token. Give both or none.")
+        raise ConfigError(
+            f"{place} has only one of input_cost_per_token and output_cost_per_token. Give both or neither."
+        )
     return Price(
         input=price_in,
         output=price_out,
@@ -368,7 +374,7 @@ def _price(fields: Fields, place: str) -> Price | None:
 
 
 def _per_million(fields: Fields, key: str, place: str) -> Decimal | None:
-    """Dollars, the most expensive where long prompts cost more, for a cap has to hold; None: not given."""
+    """Dollars, the highest rate if long prompts cost more, because a cap must hold; None: not given."""
     amounts = [_per_token(fields, tier, place) for tier in _tiers(fields, key)]
     return max((amount.scaleb(6) for amount in amounts if amount is not None), default=None)
 
@@ -389,7 +395,9 @@ def _per_token(fields: Fields, key: str, place: str) -> Decimal | None:
     except InvalidOperation:
         amount = Decimal("NaN")
     if not amount.is_finite() or not 0 <= amount <= DEAREST_TOKEN:
-        raise ConfigError(f"{place}: `{key[:MAX_NAME]}` is not what a token costs in dollars. Write it as 0.00000125.")
+        raise ConfigError(
+            f"{place}: `{key[:MAX_NAME]}` is not a price per token in dollars. Write one such as 0.00000125."
+        )
     return amount
 
 
@@ -398,7 +406,7 @@ def _max_tokens(params: Fields, place: str) -> int | None:
     if not text:
         return None
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        raise ConfigError(f"{place}: `max_tokens` is no number of tokens. Write one such as 4096, or leave it out.")
+        raise ConfigError(f"{place}: `max_tokens` is not a number of tokens. Write one such as 4096, or leave it out.")
     return int(text)
 
 
@@ -406,5 +414,5 @@ def _effort(params: Fields, place: str) -> str:
     given = params.get("reasoning_effort", "")
     effort = _text(given if isinstance(given, dict) else {"effort": given}, "effort", place)
     if not re.fullmatch(r"[a-z0-9-]*", effort):
-        raise ConfigError(f"{place}: `reasoning_effort` is no single word. Write one such as high, or leave it out.")
+        raise ConfigError(f"{place}: `reasoning_effort` is not a single word. Write one such as high, or leave it out.")
     return effort

@@ -1,9 +1,9 @@
-"""What a model's tokens cost: the user's own prices.toml first, then the list that `genai-prices` carries.
+"""The price of a model's tokens: from the user's prices.toml first, then from the list in `genai-prices`.
 
-Nobody is asked over the network, so the list is as old as the installed package. Of a price that depends on the hour
-the most expensive is given, for a cap has to hold. A model that neither source knows has no price: None, never zero.
-Not in a price: what is not billed by the token, such as a provider's own web search, and a service tier that a request
-asks for and pays more for.
+It makes no network request, so the list is as old as the installed package. If a price depends on the hour, the highest
+is used, because a cap must hold. A model in neither source has no price: None, never zero. A price does not include
+services that are not billed by the token, such as a provider's web search, or a more expensive service tier that a
+request selects.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 FILE = "prices.toml"
 
 DEAREST = Decimal(100_000)
-"""A dollar for ten tokens. No model costs as much; a slipped decimal point does."""
+"""A dollar for ten tokens. No model costs this much, but a misplaced decimal point does."""
 CHEAPEST = Decimal("0.001")
-"""No model's output costs as little per million, and none as much per token: the two units can be told apart."""
+"""No model's output costs this little per million tokens, and none costs this much per token, so this separates the
+two units.
+"""
 
 SELLERS = {
     "api.anthropic.com": "anthropic",
@@ -67,7 +69,7 @@ SELLERS = {
     "openrouter.ai": "openrouter",
     "services.ai.azure.com": "azure",
 }
-"""Who sells at a host or below it, as genai-prices names them."""
+"""The seller at a host or its subdomains, as genai-prices names it."""
 
 _ALSO_CALLED = {
     "fireworks_ai": "fireworks",
@@ -76,17 +78,17 @@ _ALSO_CALLED = {
     "together_ai": "together",
     "xai": "x-ai",
 }
-"""Sellers under the names that LiteLLM has for them."""
+"""Sellers by LiteLLM's names for them."""
 
 
 class KnownPrice(FrozenModel):
-    """A price, and who says so."""
+    """A price and its source."""
 
     price: Price
     source: str
-    """In words: the file, or the list with its version and the entry that was taken."""
+    """In words: the file, or the list with its version and the entry."""
     date: str
-    """From when on it holds, or when the user looked it up, as year-month-day; empty: the source says no date."""
+    """Its start date, or the date when the user looked it up, as year-month-day; empty: the source has no date."""
 
 
 class _Own(Price):
@@ -110,7 +112,9 @@ class _Own(Price):
             raise ValueError(f"more than {usd(DEAREST)} per million tokens; check the decimal point")
         if 0 < self.output < CHEAPEST:
             price = usd(self.output, exact=True)
-            raise ValueError(f"an output price of {price} looks like dollars a token; write dollars per million")
+            raise ValueError(
+                f"an output price of {price} looks like dollars per token; write dollars per million tokens"
+            )
         return self
 
     @property
@@ -123,17 +127,17 @@ class _File(FrozenModel):
 
 
 def price_of(model: str, base_url: str = "", user_file: Path | None = None) -> KnownPrice | None:
-    """What this model costs at this endpoint; None: nobody says.
+    """The price of this model at this endpoint; None: unknown.
 
-    `user_file` has to exist where it is given; otherwise prices.toml in scrout's configuration folder is read if it is
-    there. An endpoint that is no known seller's says nothing about the price, and the model's name alone decides.
+    `user_file` must exist if it is given; otherwise, prices.toml in scrout's configuration folder is read if it exists.
+    If the endpoint's seller is unknown, the model's name alone decides.
     """
     seller = seller_of(base_url)
     return _own_price(model, seller, user_file) or _listed_price(model, seller, by_address=bool(base_url))
 
 
 def seller_of(base_url: str) -> str:
-    """Who sells at this address; empty: nobody we know, such as a server of one's own."""
+    """The seller at this address; empty: unknown, such as a self-hosted server."""
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:
@@ -162,7 +166,7 @@ def _read(path: Path) -> _File:
         raise ConfigError(f"{path}: {error.strerror}. Name a file of prices that can be read.") from None
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error)}") from None
-    except (ValueError, ArithmeticError, RecursionError) as error:  # not TOML, not text, or no number of this world
+    except (ValueError, ArithmeticError, RecursionError) as error:  # not TOML, not text, or an invalid number
         raise ConfigError(f"{path} is not valid TOML: {error or type(error).__name__}") from None
 
 
@@ -197,8 +201,8 @@ def _listed_price(model: str, seller: str, *, by_address: bool) -> KnownPrice | 
 
 
 def _entry(model: str, seller: str) -> tuple[str, ModelInfo] | None:
-    """The list's entry and who sells it. At a known seller no other one's price is taken."""
-    # The list takes a quarter of a second to import, and most commands ask for no price.
+    """The list's entry and its seller. For a known seller, another seller's price is never used."""
+    # The list takes a quarter of a second to import, and most commands need no price.
     from genai_prices.data_snapshot import get_snapshot
 
     snapshot = get_snapshot()
@@ -218,13 +222,13 @@ def _entry(model: str, seller: str) -> tuple[str, ModelInfo] | None:
 
 
 def _standing(entry: ModelInfo, now: datetime) -> tuple[Sequence[ModelPrice], str]:
-    """Every price that applies at some hour of today, and the day since when; empty: the list doesn't say."""
+    """Every price that applies at some hour of today, and its start date; empty: the list does not say."""
     from genai_prices.types import ModelPrice, TimeOfDateConstraint
 
     if isinstance(entry.prices, ModelPrice):
         return [entry.prices], ""
     found: list[ModelPrice] = []
-    # The last one that applies is the one that counts.
+    # The last one that applies counts.
     for conditional in reversed(entry.prices):
         condition = conditional.constraint
         if isinstance(condition, TimeOfDateConstraint):
@@ -237,20 +241,20 @@ def _standing(entry: ModelInfo, now: datetime) -> tuple[Sequence[ModelPrice], st
 
 
 def _price(listed: ModelPrice) -> Price | None:
-    """None: it has no price for generated text, or a call costs something beside its tokens."""
+    """None: it has no price for generated text, or a call has costs besides its tokens."""
     short = _rates(listed, 0)
     if short is None or listed.requests_kcount:
         return None
     starts = sorted({tier.start for amount in vars(listed).values() for tier in _tiers(amount)})
     if not starts:
         return Price.model_validate(short)
-    # Beyond the first of several steps the last one's rates are taken, which are the most expensive.
+    # If there are several steps, use the last one's rates beyond the first; they are the highest.
     long = _rates(listed, starts[-1])
     return Price.model_validate({**short, "long": {**(long or short), "above_tokens": starts[0]}})
 
 
 def _rates(listed: ModelPrice, prompt_tokens: int) -> dict[str, Decimal | None] | None:
-    """What each bucket costs with a prompt of that length; None: text has no price."""
+    """The rate of each bucket for a prompt of that length; None: text has no price."""
 
     def at(amount: Decimal | TieredPrices | None) -> Decimal | None:
         if amount is None or isinstance(amount, Decimal):
@@ -276,5 +280,5 @@ def _tiers(amount: object) -> Sequence[Tier]:
 
 
 def _most_expensive(prices: Sequence[Price]) -> Price:
-    """The one that costs most, of those of several hours: they differ by a factor, in every bucket alike."""
+    """The highest price among several hours: they differ by one factor, the same in every bucket."""
     return max(prices, key=lambda price: (price.output, price.input))

@@ -1,5 +1,6 @@
-"""Tokens of a prompt, counted by the server that will read it, template included. Exact, free, and never needed: what a
-server does not offer is found out once, and a fault gives no count instead of an error."""
+"""Counts the tokens of a prompt on the server that will read it, template included. || Exact, free and optional: an
+unsupported method is detected once, and a fault gives no count instead of an error.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from scrout.base import ModelError
 
 TIMEOUT_S = 10.0
 MAX_FAULTS = 3
-"""After so many, no further question is asked: a count is not worth waiting for."""
+"""Stop asking after this many seconds: a count is not worth the wait."""
 
 Post = Callable[[str, Mapping[str, JsonValue]], Awaitable[JsonValue]]
-"""Path below the server's root and a body in; what it answered out, None where that was a refusal."""
+"""Takes a path below the server's root and a body; returns the answer, None if it was refused."""
 Way = Callable[[Mapping[str, JsonValue]], Awaitable[int | None]]
 
 
 class Counter:
-    """Finds the way that a server counts, and goes it."""
+    """Finds a counting method that the server supports, and uses it."""
 
     def __init__(self, post: Post) -> None:
         self._post = post
@@ -34,7 +35,7 @@ class Counter:
         return bool(self._ways)
 
     async def count(self, prompt: Mapping[str, JsonValue]) -> int | None:
-        """Tokens of a prompt (model, messages and tools as in a chat completion); None: nobody can tell."""
+        """Tokens of a prompt (model, messages and tools as in a chat completion); None: unknown."""
         for way in self._ways:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
@@ -47,7 +48,7 @@ class Counter:
             if tokens is not None:
                 self._ways = (way,)
                 return tokens
-        if len(self._ways) > 1:  # a way that has worked may refuse one prompt, and take the next
+        if len(self._ways) > 1:  # a method that has worked may fail for one prompt and work for the next
             self._ways = ()
         return None
 

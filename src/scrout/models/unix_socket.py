@@ -1,6 +1,6 @@
-"""httpx over the meter's socket, by the connection that the meter has to endpoints: httpx's own costs far more.
+"""httpx over the meter's socket, with the meter's own HTTP connection, which is far cheaper than httpx's.
 
-It has one request under way at a time, which is all that an agent's turns need.
+It handles one request at a time, which is enough for an agent's turns.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ GONE = "the meter's process ended, and every call passes it. Run the same comman
 
 
 class SocketTransport(httpx.AsyncBaseTransport):
-    """The way to one endpoint: calls that generate go through the meter's socket, whatever host their URL names. What
-    else a server is asked, such as a count of tokens, is free, and goes to it directly."""
+    """The transport to one endpoint: generating calls go through the meter's socket, whatever host their URL names.
+    Other requests, such as token counts, are free and go directly to the server.
+    """
 
     def __init__(self, socket: Path, base_url: str = "http://meter/v1") -> None:
         self._upstream = Upstream("http://socket", str(socket))
         self._base = httpx.URL(base_url).path.rstrip("/")
-        """Of an endpoint that the meter stands for: its own begins with /v1."""
+        """Path prefix of metered calls: the meter's own paths start with /v1."""
         self._direct: httpx.AsyncClient | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        # Without the query, which is the endpoint's: the meter adds that itself.
+        # Without the query, which belongs to the endpoint: the meter adds it itself.
         path = request.url.raw_path.partition(b"?")[0].decode("ascii").removeprefix(self._base)
         if path.strip("/") not in PAID:
             found = await self._client().send(request, stream=True)
@@ -49,7 +50,7 @@ class SocketTransport(httpx.AsyncBaseTransport):
             await self._direct.aclose()
 
     def _client(self) -> httpx.AsyncClient:
-        """A client and not a bare transport, because only a client knows the proxies of the environment."""
+        """A client and not a bare transport, because only a client uses the environment's proxies."""
         if self._direct is None:
             limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_S)
             self._direct = httpx.AsyncClient(verify=certificates(), limits=limits)

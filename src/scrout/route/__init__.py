@@ -1,1 +1,1 @@
-"""Routing: which fixer gets the task, and why not the others."""
+"""Routing: chooses the fixer for a task, and explains the choice."""

@@ -1,16 +1,16 @@
 """The router that the paper released, from its two files: `router_spec.json` and `router_head.npz`.
 
-It reads and writes those files, and from them and a task's vectors gives the released probabilities and decisions. It
-fits nothing, and it is not our router: pool, order of prices and theta are the spec's, whatever scrout.toml says.
+It reads and writes those files, and computes the released probabilities and decisions from them and a task's vectors.
+It fits nothing and is not scrout's router: pool, order of prices and theta come from the spec, not from scrout.toml.
 
     router_spec.json   pool, cheap_order, anchor, theta of the blend, text_only.theta, the pinned embedder, the state's
                        key; other keys are kept as they are
     router_head.npz    pool, and for the spaces `text` and `state` each `_s` and `_f` (centroids of solved and failed
                        tasks, a row a fixer), `_p` (base rates), `_scaler_mean`, `_scaler_scale`, `_coef`, `_intercept`
 
-One thing differs on purpose. Without a state the release compares the text head's probability with the theta of the
-blend, though its spec has another theta for the text alone. Here a space that stands alone uses its own theta, or is
-refused; `as_released=True` gives the release's behaviour.
+One thing differs on purpose. Without a state, the release compares the text head's probability with the theta of the
+blend, although its spec has another theta for the text alone. Here, a single space uses its own theta, or is refused;
+`as_released=True` gives the release's behaviour.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPEC_FILE = "router_spec.json"
 HEAD_FILE = "router_head.npz"
 
 MAX_BYTES = 64_000_000
-"""Of a file or an unpacked array. The release has 0.15 million; beyond this the file is something else."""
+"""Maximum size of a file or an unpacked array. The release has 0.15 million; a larger file is something else."""
 
 Space = Literal["text", "state"]
 SPACES: tuple[Space, ...] = get_args(Space)
@@ -51,13 +51,13 @@ _SUFFIXES = {
     "coef": "coef",
     "intercept": "intercept",
 }
-"""Of an array's name in the file, by field of Head."""
+"""Names of a space's arrays in the file, by field of Head."""
 
 _AGAIN = "Take both files from one release again."
 
 
 class SpaceThreshold(FrozenModel):
-    """Where a space that stands alone draws the line."""
+    """The threshold of a single space."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -65,18 +65,18 @@ class SpaceThreshold(FrozenModel):
 
 
 class EmbedderPin(FrozenModel):
-    """Which embedder made the text vectors."""
+    """The embedder that made the text vectors."""
 
     model_config = ConfigDict(extra="allow")
 
     id: str
     revision: str | None = None
     max_seq_length: int | None = None
-    """Tokens; what follows in a longer text is not read."""
+    """In tokens; longer texts are cut."""
 
 
 class StatePin(FrozenModel):
-    """Which hidden state of the searcher is meant."""
+    """The searcher's hidden state."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -85,14 +85,14 @@ class StatePin(FrozenModel):
 
 
 class RouterSpec(FrozenModel):
-    """`router_spec.json`. Keys that decide nothing are kept, not read."""
+    """`router_spec.json`. Keys that are not used are kept unchanged."""
 
     model_config = ConfigDict(extra="allow")
 
     pool: tuple[str, ...] = Field(min_length=1)
     """Fixers in the order of the arrays' rows."""
     cheap_order: tuple[str, ...]
-    """Fixers in the order of the walk."""
+    """Fixers in the order in which `decide` tries them."""
     anchor: str
     theta: float = Field(ge=0, le=1)
     """Of both spaces together."""
@@ -115,23 +115,21 @@ class RouterSpec(FrozenModel):
 
 
 class ReleasedDecision(FrozenModel):
-    """The released router's choice for one task."""
-
     fixer: str
     theta: float
-    """What the probabilities were compared with."""
+    """The threshold for the probabilities."""
     p_by_fixer: dict[str, float]
-    """Mean over the spaces that were given."""
+    """Mean over the given spaces."""
     p_by_space: dict[Space, dict[str, float]]
-    """By space and fixer; a space that was not given is not there."""
+    """By space and fixer, for the given spaces."""
     fallback: bool
-    """True: no fixer cleared theta and the anchor was taken."""
+    """True: no fixer reached theta, so the anchor was taken."""
 
 
 def decide(
     spec: RouterSpec, p_by_space: Mapping[Space, Mapping[str, float]], *, as_released: bool = False
 ) -> ReleasedDecision:
-    """From each space's probabilities by fixer to a choice: their mean, then the first in cheap order to reach
+    """Choose from each space's probabilities by fixer: takes their mean, then the first in cheap order that reaches
     theta.
     """
     theta = _theta(spec, p_by_space, as_released)
@@ -164,10 +162,10 @@ def _theta(spec: RouterSpec, given: Mapping[Space, object], as_released: bool) -
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """One space's résumés and logistic regression, in the precision that they were stored in."""
+    """One space's résumés and logistic regression, in their stored precision."""
 
     solved: Array
-    """A row a fixer: mean vector of the tasks it solved."""
+    """A row per fixer: mean vector of the tasks it solved."""
     failed: Array
     base_rate: Array
     mean: Array
@@ -178,8 +176,7 @@ class Head:
     """One number."""
 
     def predict_proba(self, vector: Vector) -> list[float]:
-        """The probability of a solve, one a fixer. The vector is brought to length one; zeros have cosine 0 to
-        everything.
+        """The probability of a solve, one per fixer. || The vector is normalized; zeros have cosine 0 to everything.
 
         Rounding is the release's: single precision up to the cosines, double from there. `heads.features` is exact,
         and would differ from published probabilities near theta.
@@ -209,13 +206,13 @@ class Head:
 
 
 def _cosine(x: npt.NDArray[np.float32], centroid: Array) -> float:
-    # What is added keeps a centroid of zeros from dividing by zero, and is lost in any other.
+    # The added number keeps a centroid of zeros from dividing by zero, and has no effect on others.
     return float(x @ centroid / (np.linalg.norm(centroid) + 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The released router, whole."""
+    """The complete released router."""
 
     spec: RouterSpec
     text: Head
@@ -223,14 +220,14 @@ class Released:
 
     @classmethod
     def load(cls, folder: Path) -> Released:
-        """Read both files; RouteError where one is missing, damaged or at odds with the other."""
+        """Read both files; raises a RouteError if one is missing, damaged or inconsistent with the other."""
         spec = _read_spec(folder / SPEC_FILE)
         text, state = _read_heads(folder / HEAD_FILE, spec.pool)
         return cls(spec, text, state)
 
     def save(self, folder: Path) -> None:
-        """Write both files, each replaced in one step, unless `load` would refuse them."""
-        # Any, as numpy's types take every keyword for its one option too.
+        """Write both files atomically, unless `load` would refuse them."""
+        # Any, because numpy's types treat every keyword as its one option.
         arrays: dict[str, Any] = {"pool": np.array(self.spec.pool)}
         for space, head in (("text", self.text), ("state", self.state)):
             arrays |= {f"{space}_{suffix}": getattr(head, field) for field, suffix in _SUFFIXES.items()}
@@ -250,9 +247,9 @@ class Released:
     def decide(
         self, *, text: Vector | None = None, state: Vector | None = None, as_released: bool = False
     ) -> ReleasedDecision:
-        """Choose a fixer from the vectors of a task; None: there is none, and the other space decides alone.
+        """Choose a fixer from the vectors of a task; None: missing, so the other space decides alone.
 
-        `as_released` compares a text that stands alone with the theta of the blend, as the release does.
+        `as_released` compares a text without a state with the theta of the blend, as the release does.
         """
         given: tuple[tuple[Space, Head, Vector | None], ...]
         given = (("text", self.text, text), ("state", self.state, state))
@@ -284,12 +281,12 @@ def _read_heads(path: Path, pool: tuple[str, ...]) -> tuple[Head, Head]:
 
 
 def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
-    """Every array that a release has, by name; others are not read."""
+    """The arrays of a release by name; others are not read."""
     data = _read(path)
     try:
         archive = np.load(io.BytesIO(data), allow_pickle=False)
         sizes_bytes = {info.filename: info.file_size for info in archive.zip.infolist()}
-    except Exception as error:  # damaged bytes raise whatever zipfile, zlib or numpy stumble over
+    except Exception as error:  # damaged bytes raise any error of zipfile, zlib or numpy
         raise RouteError(f"{path} is not a readable npz file: {error}. {_AGAIN}") from None
     arrays = {}
     for name in ("pool", *(f"{space}_{suffix}" for space in SPACES for suffix in _SUFFIXES.values())):
@@ -306,7 +303,7 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
 
 
 def _head(path: Path, space: Space, arrays: Mapping[str, npt.NDArray[np.generic]], fixers: int) -> Head:
-    """A space's arrays, if they hold numbers and fit each other and the pool."""
+    """A space's arrays; raises a RouteError unless they are numbers and match each other and the pool."""
     size = arrays[f"{space}_s"].shape[-1:]
     row = (FEATURES,)
     shapes = {"solved": (fixers, *size), "failed": (fixers, *size), "base_rate": (fixers,), "intercept": (1,)}
@@ -320,7 +317,7 @@ def _head(path: Path, space: Space, arrays: Mapping[str, npt.NDArray[np.generic]
         if array.dtype not in (np.float32, np.float64):
             raise RouteError(f"{path}: {name} holds {array.dtype}, not float32 or float64. {_AGAIN}")
         if not np.isfinite(array).all():
-            raise RouteError(f"{path}: {name} holds a number that is not finite. {_AGAIN}")
+            raise RouteError(f"{path}: {name} contains a number that is not finite. {_AGAIN}")
         array.setflags(write=False)
         numbers[field] = cast(Array, array)
     head = Head(**numbers)

@@ -1,4 +1,4 @@
-"""A BERT encoder in numpy: a text's token numbers in, one vector of length one out. No torch, no graph, no runtime."""
+"""A BERT encoder in numpy: turns a text's token numbers into a normalized vector. No torch, no graph, no runtime."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_shape(path: Path) -> BertShape:
 
 
 def read_weights(path: Path) -> Weights:
-    """The single-precision arrays of a safetensors file: a length, a table in JSON, then the numbers."""
+    """Read the single-precision arrays of a safetensors file: a length, a table in JSON, then the numbers."""
     try:
         content = path.read_bytes()
         (size,) = struct.unpack_from("<Q", content)
@@ -60,7 +60,7 @@ def _array(content: bytes, base: int, shape: Sequence[int], start: int, end: int
 
 
 class Encoder:
-    """The mean of the last layer's tokens, divided by its length."""
+    """The normalized mean of the last layer's tokens."""
 
     def __init__(self, shape: BertShape, weights: Weights) -> None:
         self._shape = shape
@@ -108,8 +108,10 @@ class Encoder:
 
 
 def _gelu(x: Vectors) -> Vectors:
-    """x times the share of the normal distribution below it. numpy has no error function; this one is off by at most
-    1.5e-7 (Abramowitz and Stegun, 7.1.26)."""
+    """x times the normal distribution function of x.
+
+    numpy has no error function; this approximation is off by at most 1.5e-7 (Abramowitz and Stegun, 7.1.26).
+    """
     z = np.abs(x) / np.float32(math.sqrt(2))
     t = 1 / (1 + np.float32(0.3275911) * z)
     terms = np.polyval(np.array([1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592, 0], x.dtype), t)

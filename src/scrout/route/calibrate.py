@@ -1,7 +1,7 @@
-"""What a router would have solved and spent on tasks with known outcomes, beside everything simpler.
+"""Measures what a router would have solved and spent on tasks with known outcomes, compared with simpler ways.
 
-Probabilities come in held out, by repository; so do settings: each fold gets the one that the other folds choose. What
-is measured is `paper` (a theta) or `value` (what a solve is worth); a `Rule` is all that tells them apart.
+Probabilities are held out by repository, and so are settings: each fold gets the one that the other folds choose. The
+policies are `paper` (a theta) and `value` (the worth of a solve); only the `Rule` differs.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ Policy = Literal["paper", "value"]
 Kind = Literal["ours", "cheapest", "strongest", "constant", "mix", "oracle"]
 
 MIN_TASKS = 25
-"""Below it no figure would mean anything."""
+"""With fewer tasks, no figure would be meaningful."""
 MAX_SETTINGS = 201
 MAX_SWEEP = 25
 CONSTANT = 0.95
-"""A router that takes one fixer this often is that fixer."""
+"""A router that takes one fixer this often equals that fixer."""
 EPS = 1e-9
 
 FILE = "calibration.json"
 
 
 class Rule(Protocol):
-    """A policy with one setting that is to be found."""
+    """A policy with one setting to calibrate."""
 
     def settings(self, p: Floats, costs: Floats) -> Floats:
-        """What is worth trying on these tasks, rising: both ends, and the middles between what changes a choice."""
+        """Candidate settings for these tasks, ascending: both ends, and the midpoints between changes of a choice."""
         ...
 
     def choices(self, p: Floats, costs: Floats, settings: Floats) -> Ints:
-        """A row a setting, a column a task: the number of the fixer that is taken."""
+        """A row per setting, a column per task: the index of the chosen fixer."""
         ...
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The paper's: the cheapest fixer whose probability reaches theta, else the anchor."""
+    """The paper's rule: the cheapest fixer whose probability reaches theta, otherwise the anchor."""
 
     anchor: int | None = None
     """Its column; None: chosen for each task, as the router does."""
@@ -82,20 +82,20 @@ class Walk:
 
 @dataclass(frozen=True)
 class Worth:
-    """The most of chance times what a solve is worth, less the mean cost; where nothing is known, the anchor."""
+    """Maximizes probability times the worth of a solve, minus the mean cost; the anchor if nothing is known."""
 
     anchor: int | None = None
     """Its column; None: chosen for each task, as the router does."""
 
     def settings(self, p: Floats, costs: Floats) -> Floats:
         prices = np.unique(climbs(p, costs)[0])
-        # Prices differ by factors, so the middle between two of them does, too.
+        # Prices differ by factors, so use the geometric mean.
         return _spread_over(np.concatenate([[0.0], np.sqrt(prices[1:] * prices[:-1]), 2 * prices[-1:]]))
 
     def choices(self, p: Floats, costs: Floats, settings: Floats) -> Ints:
         order = np.argsort(costs, kind="stable")
         known = (np.isfinite(p) & np.isfinite(costs))[:, order]
-        # Never quite 0, so that of two equally cheap fixers the likelier one is taken.
+        # Slightly above 0, so that of two equally cheap fixers the likelier one is taken.
         solve_usd = np.maximum(settings, 1e-12)[:, None, None]
         gain = np.where(
             known, solve_usd * np.where(known, p[:, order], 0.0) - np.where(known, costs[order], 0.0), -np.inf
@@ -118,10 +118,10 @@ class Picked:
 
 @dataclass(frozen=True, eq=False)
 class MatchedChoices:
-    """What the rule took for each task, with a setting that the task had no part in."""
+    """The rule's choice for each task, with a setting chosen on other tasks."""
 
     table: OutcomeTable
-    """The tasks that every fixer was measured on."""
+    """The tasks with outcomes of every fixer."""
     choices: Ints
     by_fold: tuple[Picked, ...]
 
@@ -135,29 +135,32 @@ class MatchedChoices:
 
 
 class SweepPoint(FrozenModel):
-    """One setting over all tasks. Pairs without an outcome make the solve rate an interval."""
+    """One setting on all tasks. Pairs without an outcome make the solve rate an interval."""
 
     setting: float
     solve_low: float
     solve_high: float
     """If all of them succeed."""
     usd: float | None
-    """Mean dollars a task, a fixer's mean where the cost is unknown; None: not even that is known."""
+    """Mean dollars per task, with a fixer's mean for unknown costs; None: that mean is unknown too."""
     unmeasured: int
     """Tasks whose pair has no outcome."""
 
 
 class Baseline(FrozenModel):
-    """One way to spend, and how ours compares with it."""
+    """A simpler strategy, and its comparison with the router."""
 
     name: str
     kind: Kind
     solve: float
     usd: float
     solve_gain: Estimate | None = None
-    """Our solve rate less this one's. None: it is ours."""
+    """The router's solve rate minus this one's. None: it is the router."""
     saving: Estimate | None = None
-    """The share of this one's cost that ours saves. None: it is ours, costs the same by its making, or nothing."""
+    """The share of this one's cost that the router saves.
+
+    None: it is the router, has the same cost by construction, or is free.
+    """
 
 
 class Calibration(FrozenModel):
@@ -167,25 +170,25 @@ class Calibration(FrozenModel):
     arm: Arm
     fixers: tuple[str, ...]
     tasks: int
-    """With an outcome of every fixer: the figures are of these."""
+    """Tasks with an outcome of every fixer; the figures are of these."""
     left_out: int
     repositories: int
     folds: int
     tolerance: float
-    """How much less than the strongest fixer alone may be solved."""
+    """Tolerated loss of solve rate against the strongest fixer alone."""
     spaces: tuple[str, ...]
     setting: float
-    """Chosen on all tasks: a theta, or what a solve is worth in dollars."""
+    """Chosen on all tasks: a theta, or the worth of a solve in dollars."""
     thetas: dict[str, float] = Field(default_factory=dict)
-    """By combination of feature spaces; one that is missing has no theta, and another's is not its own."""
+    """By combination of feature spaces. A missing combination has no theta; another's does not apply."""
     solve_usds: dict[str, float] = Field(default_factory=dict)
-    """The same of what a solve is worth."""
+    """The same for the worth of a solve."""
     dial: Dial
     ours: Baseline
     ours_solve: Estimate
     ours_usd: Estimate
     over_hull: Estimate | None
-    """Our solve rate less that of the best random mix of fixers at our cost; None: no mix is that cheap."""
+    """The router's solve rate minus that of the best random mix of fixers at its cost; None: no mix is that cheap."""
     baselines: tuple[Baseline, ...]
     shares: dict[str, float]
     by_fold: tuple[float, ...]
@@ -206,7 +209,7 @@ class Calibration(FrozenModel):
 
 
 def pick(table: OutcomeTable, rule: Rule, tolerance: float = 0.0) -> Picked:
-    """Of the settings whose solve rate reaches the strongest fixer's, the one that costs least."""
+    """The cheapest setting whose solve rate reaches the strongest fixer's."""
     costs = table.mean_costs
     settings = rule.settings(table.probabilities, costs)
     chosen = rule.choices(table.probabilities, costs, settings)
@@ -221,7 +224,7 @@ def pick(table: OutcomeTable, rule: Rule, tolerance: float = 0.0) -> Picked:
 
 
 def matched(table: OutcomeTable, folds: Ints, rule: Rule, tolerance: float = 0.0) -> MatchedChoices:
-    """The matched-point rule, held out: each fold is decided with the setting that the other folds choose."""
+    """The matched-point rule, held out: each fold uses the setting that the other folds choose."""
     whole = np.asarray(table.measured.all(axis=1))
     tasks, folds = table.rows(whole).priced(), folds[whole]
     choices = np.zeros(len(folds), dtype=np.int64)
@@ -238,7 +241,7 @@ def matched(table: OutcomeTable, folds: Ints, rule: Rule, tolerance: float = 0.0
 
 
 def sweep(table: OutcomeTable, rule: Rule, settings: Sequence[float] | None = None) -> list[SweepPoint]:
-    """Each setting over all tasks, with what pairs without an outcome leave open. None: all that the rule would try."""
+    """Each setting over all tasks, with bounds for pairs without an outcome. None: all candidate settings."""
     costs = table.mean_costs
     tried = rule.settings(table.probabilities, costs) if settings is None else np.array(settings, dtype=np.float64)
     chosen = rule.choices(table.probabilities, costs, tried)
@@ -259,7 +262,7 @@ def sweep(table: OutcomeTable, rule: Rule, settings: Sequence[float] | None = No
 
 
 def constant_warning(choices: Ints, fixers: Sequence[str]) -> str:
-    """What to say of a router that nearly always takes the same fixer; empty: it does not."""
+    """A warning if the router nearly always takes the same fixer; empty: it does not."""
     counts = np.bincount(choices, minlength=len(fixers))
     share = counts.max() / len(choices)
     if share < CONSTANT:
@@ -279,7 +282,7 @@ def calibrate(
     tolerance: float = 0.0,
     progress: Callable[[str], None] = lambda words: None,
 ) -> Calibration:
-    """The setting for a policy, and what it is worth, beside every baseline. `anchor`: empty as in the settings."""
+    """Calibrate a policy's setting and compare it with every baseline. `anchor`: empty as in the settings."""
     _enough(table)
     if anchor and anchor not in table.fixers:
         raise RouteError(
@@ -337,11 +340,10 @@ def calibrate_folder(
     known: Sequence[Path] = (),
     progress: Callable[[str], None] = lambda words: None,
 ) -> Calibration:
-    """The same from files of outcomes, with probabilities as the router makes them, by heads fitted on other
-    repositories.
+    """The same from files of outcomes, with the router's probabilities, from heads fitted on other repositories.
 
-    `known` are folders with vectors of tasks and fitted heads: where every task has a state that some head takes, the
-    figures are of text and state together, and the settings of the text alone come with them.
+    `known` are folders with task vectors and fitted heads. If every task has a state that a head accepts, the figures
+    use text and state together, and the settings for the text alone are included.
     """
     progress(f"reading {folder}")
     table, texts = read_table(folder, tasks, arm)
@@ -365,7 +367,7 @@ def calibrate_folder(
 
 
 def save(calibration: Calibration, folder: Path) -> Path:
-    """Write it into the folder; settings of other combinations stay if they are of the same fixers and arm."""
+    """Write it into the folder; keeps settings of other combinations if they have the same fixers and arm."""
     path = folder / FILE
     with alone(folder, "calibration"):
         former = load(folder)
@@ -377,7 +379,7 @@ def save(calibration: Calibration, folder: Path) -> Path:
 
 
 def changed(former: Calibration | None, now: Calibration) -> list[str]:
-    """What the settings of a calibration are, beside those that counted before; a line a combination of spaces."""
+    """A calibration's settings compared with the former ones; a line per combination of spaces."""
     lines = []
     for key in sorted({*now.thetas, *now.solve_usds}):
         parts = []
@@ -408,7 +410,7 @@ def load(folder: Path) -> Calibration | None:
 
 @dataclass(frozen=True, eq=False)
 class _Means:
-    """A solve rate and dollars a task, over the tasks and over each draw of them."""
+    """A solve rate and dollars per task, over the tasks and over each resample of them."""
 
     solve: float
     usd: float
@@ -421,7 +423,7 @@ class _Means:
         return cls(float(solved.mean()), float(cost.mean()), draws @ solved, draws @ cost)
 
     def beside(self, other: _Means, name: str, kind: Kind) -> Baseline:
-        """The other one, with what this one does better."""
+        """The other strategy, with the router's advantages over it."""
         saving = None
         if other.usd > 0 and kind != "mix":
             drawn = np.divide(self.usds, other.usds, out=np.full(len(self.usds), np.nan), where=other.usds > 0)
@@ -431,9 +433,9 @@ class _Means:
 
 
 def _mixed(ours: _Means, alone: Sequence[_Means]) -> _Means | None:
-    """The best random mix of fixers at our cost; None: none is that cheap.
+    """The best random mix of fixers at the router's cost; None: none is that cheap.
 
-    A draw in which ours costs less than every fixer is held against the cheapest, which had more to spend.
+    A resample in which the router costs less than every fixer is compared with the cheapest, which spent more.
     """
     solve = float(hull_at(np.array([one.usd for one in alone]), np.array([one.solve for one in alone]), ours.usd))
     usds, solves = (np.column_stack([getattr(one, name) for one in alone]) for name in ("usds", "solves"))
@@ -444,7 +446,7 @@ def _mixed(ours: _Means, alone: Sequence[_Means]) -> _Means | None:
 def _baselines(
     ours: _Means, alone: Sequence[_Means], mixed: _Means | None, table: OutcomeTable, draws: Floats
 ) -> list[Baseline]:
-    """Every fixer alone, from cheap to expensive, then the mix at our cost and the oracle."""
+    """Every fixer alone, from cheap to expensive, then the mix at the router's cost and the oracle."""
     cheapest = min(alone, key=lambda one: (one.usd, -one.solve))
     strongest = min(alone, key=lambda one: (-one.solve, one.usd))
     lines = []
@@ -462,8 +464,8 @@ def _baselines(
 def _predicted(
     table: OutcomeTable, texts: Sequence[str], folds: Ints, settings: Settings, policy: Policy, known: Sequence[Path]
 ) -> tuple[list[tuple[tuple[str, ...], Floats]], tuple[str, ...]]:
-    """Probabilities by the combinations of spaces that all tasks have, the largest last; and what kept a larger one
-    out.
+    """Probabilities by the combinations of spaces that all tasks have, the largest last; and why a larger one is
+    missing.
     """
     if policy == "paper":
         from scrout.route.embed import open_embedder
@@ -503,13 +505,13 @@ def _enough(table: OutcomeTable) -> None:
         counts = table.measured.sum(axis=0)
         least = int(counts.argmin())
         raise RouteError(
-            f"{whole} tasks have an outcome of all {len(table.fixers)} fixers, and it takes {MIN_TASKS}. "
+            f"{whole} tasks have an outcome of all {len(table.fixers)} fixers, and calibration needs {MIN_TASKS}. "
             f"Add outcomes of {table.fixers[least]}, which has {counts[least]} of {len(table.ids)}, or leave it out."
         )
 
 
 def _oracle(table: OutcomeTable) -> Ints:
-    """For each task the cheapest fixer that solves it; where none does, the cheapest."""
+    """For each task, the cheapest fixer that solves it; if none does, the cheapest."""
     solving = np.where(table.resolved, table.cost, np.inf)
     chosen: Ints = np.where(table.resolved.any(axis=1), solving.argmin(axis=1), table.cost.argmin(axis=1))
     return chosen
@@ -530,18 +532,18 @@ def _warnings(ours: MatchedChoices, over_hull: Estimate | None) -> tuple[str, ..
 
 
 def _spread_over(found: Floats) -> Floats:
-    """At most MAX_SETTINGS of them, rising."""
+    """At most MAX_SETTINGS of them, ascending."""
     rising = np.unique(found)
     return rising[_spread(len(rising), MAX_SETTINGS)]
 
 
 def _spread(n: int, most: int) -> list[int]:
-    """At most so many places among n, evenly apart, both ends included."""
+    """At most this many indexes among n, evenly spaced, both ends included."""
     return list(range(n)) if n <= most else np.linspace(0, n - 1, most).round().astype(int).tolist()
 
 
 def _anchors(named: int | None, p: Floats, costs: Floats) -> Ints:
-    """The anchor's column for each task: of fixers whose probabilities are all known the likeliest, else the most
+    """The anchor's column for each task: the likeliest fixer if all its probabilities are known, otherwise the most
     expensive.
     """
     if named is not None:

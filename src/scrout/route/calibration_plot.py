@@ -1,4 +1,4 @@
-"""A calibration as a picture: solve rate against dollars per task."""
+"""Plots a calibration: solve rate against dollars per task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def svg(calibration: Calibration) -> str:
 
 
 def beside(title: str, key: str, solo: Mapping[str, Point], ours: list[Mark]) -> str:
-    """Fixers alone, what mixing all of them or the cheapest and the strongest reaches, and other ways to spend."""
+    """Marks for single fixers, for mixes of all of them or of the cheapest and the strongest, and for other
+    strategies.
+    """
     alone = [Mark(name, _exact(usd), _exact(solve)) for name, (usd, solve) in solo.items()]
     mix = [(float(usd), float(solve)) for usd, solve in hull(np.array(list(solo.values())))]
     strongest = max(solo.values(), key=lambda one: (one[1], -one[0]))

@@ -1,12 +1,12 @@
-"""How hard a task is, from what was measured of it, and what a fixer of a certain ability makes of that.
+"""Predicts a task's difficulty from its features, and a fixer's probability of solving it from its ability.
 
 A task is one number, its ease, alike for all fixers; a fixer is one number, its ability: the probability of a solve is
-the logistic of their sum (a Rasch model whose items are described by features). So a new fixer needs no new fit, and a
-few outcomes tell of it by how hard their tasks were.
+the logistic of their sum (a Rasch model whose items are described by features). So a new fixer needs no new fit: a few
+outcomes give its ability, because the difficulty of their tasks is known.
 
 Three things keep it honest on the little data there is. Ease is learned within repositories, so that a feature that
-merely tells repositories apart counts for nothing. It is learned from what attempts cost as much as from whether they
-succeed: effort says more of a task than one bit does. And most features are held down until they prove themselves.
+only distinguishes repositories has no effect. It is learned from the cost of attempts as much as from their success:
+effort says more about a task than one bit. And most features are penalized until they prove useful.
 """
 
 from __future__ import annotations
@@ -37,20 +37,25 @@ CORE = frozenset(
         "log_suspect_commits",
     }
 )
-"""What carries over from every set of tasks to every other: how long the text is, how sure the scout is of file and
-function, and how large and how often changed these are."""
+"""Features that transfer between all sets of tasks: the text's length, the scout's confidence in file and function,
+and the size and change frequency of these.
+"""
 CORE_PENALTY = 100.0
 PENALTIES = (1e5, 1e4, 3000.0, 1000.0, 300.0, 100.0)
-"""What the other features may be held down with, from shut off to let go. Folds by repository choose the first that is
-not worse than the best by more than its standard error: a feature has to earn its say."""
+"""Penalties of the other features, from disabled to free.
+
+Cross-validation by repository chooses the first that is not worse than the best by more than its standard error: a
+feature has to prove useful.
+"""
 
 REPOSITORY_SD = 0.5
-"""By how much log odds differ between repositories, whatever is measured of their tasks: .14 among the 31 of SWE-bench
-Multilingual with five tasks or more, .78 among the 10 of Verified. A new task's repository is one more draw."""
+"""Standard deviation of log odds between repositories that features do not explain: .14 among the 31 of SWE-bench
+Multilingual with five tasks or more, .78 among the 10 of Verified. A new task's repository is one more sample.
+"""
 MAX_Z = 4.0
-"""A feature beyond this many standard deviations counts as this many."""
+"""Features are clipped at this many standard deviations."""
 REACH = 0.99
-"""The share of the lessons that a task may be as far from their middle as. Beyond it the fit would be a guess."""
+"""Share of the training tasks whose distance from the center is accepted. Beyond it, the fit would be a guess."""
 INNER_FOLDS = 5
 SUFFIX = ".difficulty.json"
 
@@ -59,9 +64,9 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, eq=False)
 class DifficultyData:
-    """Tasks with their features and what several fixers made of them: what a head is fitted on.
+    """Training data of a head: tasks with their features and the results of several fixers.
 
-    Tasks of one set were tried by the same fixers, so that their rates compare.
+    Tasks of one set were tried by the same fixers, so their rates are comparable.
     """
 
     features: Floats
@@ -80,10 +85,10 @@ class DifficultyData:
             )
         _refuse_nan(self.features)
         if not ((self.rate >= 0) & (self.rate <= 1)).all():
-            raise RouteError("a task's solve rate is no share from 0 to 1. Leave out tasks that nobody tried.")
+            raise RouteError("a task's solve rate is not a share from 0 to 1. Leave out tasks without outcomes.")
 
     def joined(self, other: DifficultyData) -> DifficultyData:
-        """Both; a repository or set that both name is not the same one."""
+        """Both joined; repositories or sets with the same name stay separate."""
         groups, sets = (
             (*(f"1 {name}" for name in mine), *(f"2 {name}" for name in others))
             for mine, others in ((self.groups, other.groups), (self.sets, other.sets))
@@ -104,7 +109,7 @@ class DifficultyData:
 
 @dataclass(frozen=True)
 class Ability:
-    """A fixer on the scale of log odds, with what its outcomes leave open."""
+    """A fixer's ability in log odds, with its uncertainty."""
 
     value: float
     sd: float
@@ -112,18 +117,18 @@ class Ability:
 
 @dataclass(frozen=True, eq=False)
 class DifficultyEstimate:
-    """What a head says of one or more tasks."""
+    """A head's prediction for one or more tasks."""
 
     ease: Floats
-    """Log odds to be added to a fixer's ability."""
+    """Log odds to add to a fixer's ability."""
     cost_factor: Floats
-    """What an attempt costs beside an average task."""
+    """Cost of an attempt relative to an average task."""
     far: Bools
-    """Whether the task is unlike everything that the head was fitted on."""
+    """Whether the task is unlike all training tasks."""
 
 
 class DifficultyHead:
-    """A fitted model of ease and effort for one combination of feature spaces, whose vectors follow each other."""
+    """A fitted model of ease and effort for one combination of feature spaces, whose vectors are concatenated."""
 
     mean_: Floats
     scale_: Floats
@@ -148,7 +153,7 @@ class DifficultyHead:
         return combination(self.spaces)
 
     def fit(self, lessons: DifficultyData) -> DifficultyHead:
-        """Learn ease and effort; each is then scaled by what it is worth on repositories that it was not learned on."""
+        """Learn ease and effort; each is then scaled by its predictive value on held-out repositories."""
         if lessons.features.shape[1] != len(self.names):
             raise RouteError(f"{lessons.features.shape[1]} features and {len(self.names)} names. Name each feature.")
         folds = group_folds(lessons.groups, INNER_FOLDS)
@@ -171,9 +176,9 @@ class DifficultyHead:
         return self
 
     def with_prior(self, abilities: Sequence[float]) -> DifficultyHead:
-        """Set what to expect of a fixer before its first outcome: the spread of those that are known."""
+        """Set the prior of a new fixer: the distribution of the known ones."""
         self.prior_mean_ = float(np.mean(abilities))
-        self.prior_sd_ = max(0.5, float(np.std(abilities))) * 1.5  # the next one may be weaker or stronger than all
+        self.prior_sd_ = max(0.5, float(np.std(abilities))) * 1.5  # a new one may be weaker or stronger than all
         return self
 
     def judge(self, features: npt.ArrayLike) -> DifficultyEstimate:
@@ -190,7 +195,7 @@ class DifficultyHead:
         return DifficultyEstimate(self.slope_ * (z @ self.ease_), factor, self._distance(x) > self.reach_)
 
     def ability(self, ease: npt.ArrayLike, resolved: npt.ArrayLike, groups: Sequence[str]) -> Ability:
-        """What outcomes say of a fixer: the mode of its ability, with an effect for each repository they are from."""
+        """Estimate a fixer's ability from outcomes: the posterior mode, with an effect for each repository."""
         offsets, y = np.asarray(ease, dtype=np.float64), np.asarray(resolved, dtype=np.float64)
         names = sorted(set(groups))
         own = np.zeros((len(y), len(names) + 1))
@@ -204,7 +209,7 @@ class DifficultyHead:
         return Ability(float(w[0]), float(np.sqrt(covariance[0, 0])))
 
     def probability(self, ability: Ability, ease: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-        """The probability of a solve in a repository not seen before, and its 95% interval by what is open about
+        """The probability of a solve in an unknown repository, and its 95% interval from the uncertainty of the
         ability.
         """
         return _probabilities(np.float64(ability.value), np.float64(ability.sd), np.asarray(ease, dtype=np.float64))
@@ -223,7 +228,7 @@ class DifficultyHead:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DifficultyHead:
-        """A head that was fitted before; RouteError when the text is not one."""
+        """Load a fitted head; raises a RouteError if the text is not one."""
         try:
             stored = _Stored.model_validate_json(text)
         except ValidationError as error:
@@ -239,12 +244,12 @@ class DifficultyHead:
         return head
 
     def _standardized(self, features: Floats) -> Floats:
-        with np.errstate(over="ignore"):  # what overflows is cut off with the rest
+        with np.errstate(over="ignore"):  # overflowing values are clipped with the others
             return np.asarray(np.clip((features - self.mean_) / self.scale_, -MAX_Z, MAX_Z))
 
     def _distance(self, features: Floats) -> Floats:
-        """Root mean square of the standardized features, far ones uncut."""
-        with np.errstate(over="ignore"):  # beyond any reach
+        """Root mean square of the standardized features, without clipping."""
+        with np.errstate(over="ignore"):  # larger than any distance
             return np.asarray(np.sqrt((((features - self.mean_) / self.scale_) ** 2).mean(axis=1)))
 
     def _choose(self, z: Floats, y: Floats, groups: Sequence[str], folds: Ints) -> float:
@@ -283,7 +288,7 @@ class _Stored(FrozenModel):
 
 
 def save(head: DifficultyHead, folder: Path) -> Path:
-    """Write a fitted head into the folder, replacing the former one of its spaces, and say where."""
+    """Write a fitted head into the folder, replacing the one of the same spaces; returns its path."""
     path = folder / _file_of(head)
     write(path, head.to_json().encode())
     return path
@@ -303,11 +308,11 @@ def _file_of(head: DifficultyHead) -> str:
 
 def _refuse_nan(features: Floats) -> None:
     if not np.isfinite(features).all():
-        raise RouteError("a task's features hold numbers that are none. Count or scout the task again.")
+        raise RouteError("a task's features contain values that are not numbers. Count or scout the task again.")
 
 
 def _targets(lessons: DifficultyData) -> tuple[Floats, Floats]:
-    """Ease, half from who solved it and half from what it took; and effort. Both standardized within each set."""
+    """Ease, half from the solve rate and half from the cost; and effort. Both are standardized within each set."""
     sets = np.array(lessons.sets)
     solved, effort = np.zeros(len(sets)), np.zeros(len(sets))
     for name in dict.fromkeys(lessons.sets):
@@ -318,7 +323,7 @@ def _targets(lessons: DifficultyData) -> tuple[Floats, Floats]:
 
 
 def _standard(values: Floats) -> Floats:
-    """In standard deviations from the mean; what is unknown is at the mean."""
+    """In standard deviations from the mean; unknown values are at the mean."""
     known = np.isfinite(values)
     if not known.any() or values[known].std() < 1e-9:
         return np.zeros(len(values))
@@ -326,13 +331,13 @@ def _standard(values: Floats) -> Floats:
 
 
 def _ridge(z: Floats, y: Floats, groups: Sequence[str], penalties: Floats) -> Floats:
-    """Least squares within repositories."""
+    """Ridge regression within repositories."""
     z, y = _centred(z, groups), _centred(y[:, None], groups)[:, 0]
     return np.asarray(np.linalg.solve(z.T @ z + np.diag(penalties), z.T @ y))
 
 
 def _centred(values: Floats, groups: Sequence[str]) -> Floats:
-    """Less the mean of its repository. A repository with one task says nothing within itself, so all such are one."""
+    """Minus the mean of its repository. A repository with one task has no variation, so all such count as one."""
     names, place, counts = np.unique(np.array(groups), return_inverse=True, return_counts=True)
     place = np.where(counts[place] == 1, len(names), place)
     sums = np.zeros((len(names) + 1, values.shape[1]))
@@ -341,7 +346,7 @@ def _centred(values: Floats, groups: Sequence[str]) -> Floats:
 
 
 def _held_out(z: Floats, y: Floats, groups: Sequence[str], folds: Ints, penalties: Floats) -> Floats:
-    """What each task is given by a fit on the other folds."""
+    """Each task's prediction by a fit on the other folds."""
     given = np.zeros(len(y))
     names = np.array(groups)
     for fold in np.unique(folds):
@@ -351,7 +356,7 @@ def _held_out(z: Floats, y: Floats, groups: Sequence[str], folds: Ints, penaltie
 
 
 def _losses(z: Floats, y: Floats, groups: Sequence[str], folds: Ints, penalties: Floats) -> Floats:
-    """Of each task, within its repository."""
+    """Squared error of each task, within its repository."""
     given = _held_out(z, y, groups, folds, penalties)
     return np.asarray(_centred((y - given)[:, None], groups)[:, 0] ** 2)
 
@@ -362,7 +367,7 @@ def _not_worse(loss: Floats, best: Floats) -> bool:
 
 
 def _slope(ease: Floats, lessons: DifficultyData) -> float:
-    """How many log odds of the solve rate one unit of held-out ease is worth; never below 0."""
+    """The change of the solve rate's log odds per unit of held-out ease; at least 0."""
     names = sorted(set(lessons.groups)), sorted(set(lessons.sets))
     columns = [ease]
     columns += [np.array([group == name for group in lessons.groups], dtype=np.float64) for name in names[0]]
@@ -373,7 +378,7 @@ def _slope(ease: Floats, lessons: DifficultyData) -> float:
 
 
 def _effort_slope(effort: Floats, lessons: DifficultyData) -> float:
-    """How much of log cost one unit of held-out effort is worth; never below 0."""
+    """The change of log cost per unit of held-out effort; at least 0."""
     known = np.isfinite(lessons.log_cost)
     if not known.any():
         return 0.0
@@ -393,7 +398,5 @@ def _probabilities(
 
 
 def _averaged(log_odds: Floats | np.float64, variance: Floats | np.float64 | float) -> Floats:
-    """The mean probability where the log odds are normal around these: nearer to a half than the probability of the
-    mean.
-    """
+    """The mean probability for normally distributed log odds: nearer to a half than the probability of the mean."""
     return sigmoid(log_odds / np.sqrt(1 + np.pi * variance / 8))

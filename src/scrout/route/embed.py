@@ -1,4 +1,4 @@
-"""Text as a vector. An Embedder is the seam, `open_embedder` takes the one that `[route.embedder]` names.
+"""Turns texts into vectors. `open_embedder` opens the Embedder that `[route.embedder]` names.
 
 | kind | what it is | what it needs |
 | --- | --- | --- |
@@ -8,7 +8,7 @@
 | endpoint | any model behind an OpenAI-compatible `/embeddings` | an address, perhaps a key |
 | qwen3 | the paper's Qwen3-Embedding-0.6B | its checkpoint, and the extra `states` or a vLLM server |
 
-What takes long to make is kept in the user's cache folder.
+Slow vectors are cached in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def open_embedder(settings: EmbedderSettings) -> Embedder:
 
 
 def _best() -> str:
-    """Of those that need no settings, the best that is installed."""
+    """The best installed embedder that needs no settings."""
     from scrout.route.embedders import minilm
 
     return "hashed" if minilm.missing() else "minilm"

@@ -1,4 +1,4 @@
-"""What every embedder is. It lies below them, so that `scrout.route.embed` can name them all."""
+"""The interface of embedders. A separate module, so that `scrout.route.embed` can import all of them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 Vectors = npt.NDArray[np.float32]
-"""One row a text."""
+"""One row per text."""
 
 MAX_CHARS = 16_384
-"""About the 4,096 tokens that a neural embedder of issues reads; what follows in a longer text is mostly logs."""
+"""About the 4,096 tokens that a neural embedder of issues reads; later parts of longer texts are mostly logs."""
 
 
 class Embedder(Protocol):
-    """Turns texts into rows of length one, or of zeros where a text holds nothing to embed."""
+    """Turns texts into normalized rows, or zeros for a text without content."""
 
     @property
     def name(self) -> str:
-        """Equal names promise equal vectors for equal texts: résumés and heads are tied to it."""
+        """Equal names guarantee equal vectors for equal texts, because résumés and heads depend on the embedder."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The meter's account for an embedder's endpoint. Within a run it is the run's; elsewhere each call opens one."""
+"""The meter's account for an embedder's endpoint: the run's account within a run, otherwise a new one per call."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from scrout.money import Price, Receipt
 from scrout.trajectory import FILE_NAME
 
 QWEN3 = "Qwen/Qwen3-Embedding-0.6B"
-"""What a server of the paper's embedder calls it, unless the settings say."""
+"""Name of the paper's embedder on a server, unless the settings have another."""
 MAX_CALLS = 1_000_000
-"""Nothing asks so often: dollars are the cap."""
+"""More than any caller needs: the cap is in dollars."""
 
 SOCKET: ContextVar[Path | None] = ContextVar("scrout.embedder", default=None)
-"""The meter's socket for the run that this task works on; None: no run is under way."""
+"""The meter's socket for this task's run; None: no run is in progress."""
 
 
 def account_of(
@@ -46,10 +46,10 @@ def account_of(
 
 @asynccontextmanager
 async def on_the_bill(settings: EmbedderSettings, folder: Path, book: Callable[[Receipt], None]) -> AsyncIterator[None]:
-    """Book what the embedder's endpoint is paid within the block, in this task and the threads that it starts."""
+    """Book the embedder's payments within the block, in this task and the threads that it starts."""
     try:
         key = settings.key()
-    except ConfigError:  # it is said where a vector is asked for, and that may never be
+    except ConfigError:  # the error is raised when a vector is requested, which may never happen
         yield
         return
     account = account_of(
@@ -70,7 +70,7 @@ async def on_the_bill(settings: EmbedderSettings, folder: Path, book: Callable[[
 
 @contextmanager
 def metered(base_url: str, model: str, key: str | None, price: Price | None) -> Iterator[Path]:
-    """The meter's socket. What is paid outside of a run is in a trajectory beside the searcher's traces."""
+    """The meter's socket. Outside of a run, payments are in a trajectory beside the searcher's traces."""
     if (socket := SOCKET.get()) is not None:
         yield socket
         return

@@ -1,7 +1,7 @@
-"""Vectors that were made before, by the embedder's name and the text's digest, in one SQLite file.
+"""Caches vectors by the embedder's name and the text's digest, in one SQLite file.
 
-Numbers are kept in single precision, as they were made: a vector from the cache and a new one route alike. The texts
-themselves are not kept. Losing the file, or being unable to read or write it, costs time only.
+Numbers are stored in single precision, as they were made, so cached and new vectors route alike. The texts are not
+stored. If the file is lost or cannot be used, only time is lost.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from scrout.config.folders import cache_folder
 from scrout.route.embedder import Embedder, Vectors
 
 FILE_NAME = "vectors-1.db"
-"""With the version of what is inside."""
+"""Includes the version of the content."""
 MAX_BYTES = 200_000_000
-"""About 100,000 vectors of 384 numbers; beyond it the ones made first go."""
+"""About 100,000 vectors of 384 numbers; the oldest are removed."""
 CHUNK = 64
-"""New vectors that are kept together, so that an interrupted job loses no more."""
+"""New vectors per transaction, so that an interrupted job loses no more."""
 BUSY_TIMEOUT_S = 5.0
 
 _TABLE = "CREATE TABLE IF NOT EXISTS vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, vector BLOB)"
@@ -39,7 +39,7 @@ _PASSING = frozenset(
         sqlite3.SQLITE_IOERR,
     }
 )
-"""What is no fault of the file. After any other error it is thrown away."""
+"""Errors that do not mean a damaged file. After any other error, the file is deleted."""
 
 
 class CachedEmbedder:
@@ -63,13 +63,13 @@ class CachedEmbedder:
         rows = self._read(keys)
         self._make(rows, keys, texts)
         if len({row.size for row in rows.values()}) > 1:
-            # Another model answers to the same name now, so what was kept is another's.
+            # The name now belongs to another model, so the stored vectors are wrong.
             rows = {}
             self._make(rows, keys, texts)
         return np.stack([rows[key] for key in keys]) if keys else np.zeros((0, self.size), dtype=np.float32)
 
     def _make(self, rows: dict[bytes, Vectors], keys: Sequence[bytes], texts: Sequence[str]) -> None:
-        """Embed what has no row yet, and keep it."""
+        """Embed the texts without a row, and store them."""
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in rows}
         pairs = list(new.items())
         for start in range(0, len(pairs), CHUNK):
@@ -105,12 +105,12 @@ class CachedEmbedder:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one call: it is bound to its thread and does not outlive a fork."""
+        """A connection for one call: it is bound to its thread and does not survive a fork."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with contextlib.closing(sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as db:
-            db.execute("PRAGMA synchronous = OFF")  # what a power cut damages is made again
+            db.execute("PRAGMA synchronous = OFF")  # data lost in a power cut is made again
             if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'vectors'").fetchone() is None:
-                # Locked first: of two that start at once, one would be turned away instead of waiting.
+                # Lock first: otherwise, one of two concurrent starts would fail instead of waiting.
                 db.execute("BEGIN IMMEDIATE")
                 db.execute(_TABLE)
                 db.execute("COMMIT")
@@ -118,7 +118,7 @@ class CachedEmbedder:
 
     @contextlib.contextmanager
     def _forgiving(self) -> Iterator[None]:
-        """No trouble with the cache is trouble for who asked. A damaged file goes, and the next write starts anew."""
+        """The cache's errors never reach the caller. A damaged file is deleted, and the next write makes a new one."""
         try:
             yield
         except OSError:
@@ -126,7 +126,7 @@ class CachedEmbedder:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code is None:
-                raise  # not SQLite's own: a bug
+                raise  # not SQLite's own error: a bug
             if code & 0xFF not in _PASSING:
                 for file in (self.path, self.path.with_name(self.path.name + "-journal")):
                     with contextlib.suppress(OSError):
@@ -134,7 +134,7 @@ class CachedEmbedder:
 
     @staticmethod
     def _bytes(db: sqlite3.Connection) -> int:
-        """In use; freed pages are filled again before the file grows."""
+        """Bytes in use; freed pages are reused before the file grows."""
         pages, free, size = (
             db.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "freelist_count", "page_size")
         )
@@ -143,13 +143,13 @@ class CachedEmbedder:
 
     @staticmethod
     def _drop_oldest(db: sqlite3.Connection) -> bool:
-        """A tenth of all, so that this happens seldom. False: none is left."""
+        """Remove a tenth of all vectors, so that this happens rarely. False: none is left."""
         tenth = "SELECT id FROM vectors ORDER BY id LIMIT (SELECT count(*) / 10 + 1 FROM vectors)"
         return db.execute(f"DELETE FROM vectors WHERE id IN ({tenth})").rowcount > 0
 
 
 def _packed(row: Vectors) -> bytes:
-    """SQLite does not notice a changed byte within a value, so the numbers come with a checksum."""
+    """SQLite does not detect a changed byte in a value, so the numbers have a checksum."""
     numbers = row.astype("<f4").tobytes()
     return zlib.crc32(numbers).to_bytes(_CHECKSUM_BYTES, "little") + numbers
 

@@ -1,7 +1,7 @@
-"""Why a task goes to one fixer and not to another, and what would change that: a decision with its reasons in numbers.
+"""Explains a decision in numbers: why a task goes to one fixer and not to another, and what would change that.
 
-What would change it is found by deciding again with other numbers, by the policy's own functions, and not by a formula
-beside them: a change that is named is one that was seen.
+Possible changes are found by deciding again with other numbers, with the policy's own functions and no separate
+formula. So every reported change was tested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scrout.text import percent, usd
 
 MAX_DRIVERS = 3
 MIN_LOG_ODDS = 0.02
-"""What moves a probability by less than half a percentage point drives nothing."""
+"""Effects below half a percentage point are not reported."""
 
 Kind = Literal["log", "count", "share", "odds", "flag"]
 _WORDS: dict[str, tuple[Kind, str]] = {
@@ -62,70 +62,70 @@ _WORDS: dict[str, tuple[Kind, str]] = {
     "reproduced": ("flag", "a reproduced failure"),
 }
 _LOGS = frozenset({"bullets", "quoted_names", "paths", "snake_case_names", "camel_case_names"})
-"""Of counts-1, which takes logarithms of counts that recon keeps as they are."""
+"""Names in counts-1, which takes logarithms of counts that recon stores directly."""
 
 
 class Driver(FrozenModel):
-    """Something measured of the task that makes it easier or harder than an average one."""
+    """A feature that makes the task easier or harder than an average one."""
 
     features: tuple[str, ...]
-    """By name; those that measure the same thing are together."""
+    """Feature names; features that measure the same thing are together."""
     words: str
     log_odds: float
-    """What it adds to the ease; below 0: it makes the task harder."""
+    """Its contribution to the ease; below 0: it makes the task harder."""
 
 
 class Difficulty(FrozenModel):
-    """How hard the task looks beside known ones."""
+    """The task's difficulty compared with known tasks."""
 
     ease: float
-    """Log odds to be added to a fixer's ability; 0: an average task."""
+    """Log odds to add to a fixer's ability; 0: an average task."""
     easier_than: float | None
     """The share of the known tasks that look harder; None: none is known in these spaces."""
     known_tasks: int
     effort: float
-    """What an attempt costs beside an average task."""
+    """Cost of an attempt relative to an average task."""
     far: bool
-    """True: the task is unlike everything known, so none of this can be relied on."""
+    """True: the task is unlike all known ones, so this is unreliable."""
     drivers: tuple[Driver, ...]
 
 
 class Counterfactual(FrozenModel):
-    """One number that would have to be another for another fixer to be taken."""
+    """A change of one number that would change the chosen fixer."""
 
     of: GoalKind | Literal["cost_usd"]
     fixer: str = ""
-    """Whose cost; empty: it is no cost."""
+    """The fixer whose cost would change; empty: another number."""
     above: bool
     """False: it would have to be below the amount."""
     amount: Usd
-    """A probability for theta and min_solve, else dollars."""
+    """A probability for theta and min_solve, otherwise dollars."""
     now: Usd | None
     """None: more than any cost."""
     dial: float | None = None
-    """The position of the dial that stands for the amount; None: no dial was asked."""
+    """The dial's position for the amount; None: the goal is not a dial."""
     to: str
 
 
 class Explanation(FrozenModel):
-    """A decision, and everything that it rests on."""
+    """A decision, and everything that it is based on."""
 
     version: Literal[1] = 1
     title: str
     decision: Decision
     goal: str
-    """What was asked for, in words."""
+    """The goal, in words."""
     difficulty: Difficulty | None
-    """None: probabilities don't come from difficulty here."""
+    """None: probabilities do not come from difficulty here."""
     changes: tuple[Counterfactual, ...]
-    """The goal's first, then costs, the nearest first. Empty: there is no other fixer, or nothing to weigh."""
+    """The goal's first, then costs, the nearest first. Empty: there is no other fixer, or nothing to compare."""
     otherwise: str = ""
-    """Where the router abstained: who would have been taken if the task were like a known one."""
+    """If the router abstained: the fixer that it would have taken for a similar, known task."""
     nearest: tuple[Neighbour, ...]
     nearest_missing: str = ""
     """Why there are no nearest tasks; empty: there are some."""
     missing: tuple[str, ...] = ()
-    """Why each of the feature spaces that did not count did not."""
+    """Why each unused feature space was not used."""
     wants_state: bool
 
 
@@ -148,7 +148,7 @@ def explain(router: Router, text: str, state: State | None) -> Explanation:
 
 
 def goal_words(goal: Goal) -> str:
-    """What a goal asks for, as a person would say it."""
+    """A goal in plain words."""
     match goal.kind:
         case "theta":
             theta = two_digits(goal.amount)
@@ -171,7 +171,7 @@ def goal_words(goal: Goal) -> str:
 
 
 def change_words(change: Counterfactual) -> str:
-    """What would have to be different, without who would be taken then."""
+    """A necessary change in words, without the fixer that would be taken then."""
     side, more = ("above", "more") if change.above else ("below", "less")
     if change.of == "cost_usd":
         now = "" if change.now is None else f" instead of {usd(change.now)}"
@@ -181,10 +181,10 @@ def change_words(change: Counterfactual) -> str:
             what = "theta" if change.of == "theta" else "a least probability"
             if change.above:
                 return f"with {what} above {two_digits(change.amount)}"
-            # Rounded down, as one a little higher would not do.
+            # Rounded down, because a slightly higher number would not be enough.
             return f"with {what} of {two_digits(change.amount.quantize(Decimal('0.001'), ROUND_DOWN))} or less"
         case "max_usd":
-            # To the cent that will do: the nearest one may not.
+            # To the cent that is enough: the nearest one may not be.
             cent = Decimal("0.01") if change.amount >= Decimal("0.01") else Decimal("0.0001")
             amount = usd(change.amount.quantize(cent, ROUND_UP if change.above else ROUND_DOWN))
             return f"with {amount} or more to spend" if change.above else f"with less than {amount} to spend"
@@ -197,7 +197,7 @@ def change_words(change: Counterfactual) -> str:
 def _nearest(router: Router, text: str) -> tuple[tuple[Neighbour, ...], str]:
     try:
         found = tuple(router.nearest(text))
-    except RouteError as error:  # the decision stands without it
+    except RouteError as error:  # the decision is valid without it
         return (), str(error)
     return found, "" if found else "no task is known to the embedder of these settings"
 
@@ -219,7 +219,7 @@ def _difficulty(head: DifficultyHead | None, features: Floats | None, known: Tas
 
 
 def _known_ease(head: DifficultyHead, known: TaskVectors) -> Floats:
-    """Of every task that all of the head's spaces know."""
+    """The ease of every task that all of the head's spaces know."""
     tasks = sorted(set.intersection(*(set(known.space(space)[0]) for space in head.spaces)))
     if not tasks:
         return np.zeros(0)
@@ -227,7 +227,7 @@ def _known_ease(head: DifficultyHead, known: TaskVectors) -> Floats:
 
 
 def _drivers(head: DifficultyHead, features: Floats) -> tuple[Driver, ...]:
-    # Ease is a sum over features, so what one of them adds is what is gone when it is made usual.
+    # Ease is a sum over features, so a feature's contribution is the difference when it is set to its usual value.
     usual = np.tile(features, (len(features), 1))
     np.fill_diagonal(usual, head.mean_)
     added = head.judge(features).ease[0] - head.judge(usual).ease
@@ -248,7 +248,7 @@ def _drivers(head: DifficultyHead, features: Floats) -> tuple[Driver, ...]:
 
 
 def _measured(name: str, value: float, usual: float, of_counts: bool) -> str:
-    """A feature in words, beside what is usual."""
+    """A feature in words, with its usual value."""
     kind, words = _WORDS.get(name, ("flag" if name.startswith("has_") else "count", ""))
     if name.startswith("has_"):
         words = f"a clue of the kind {name.removeprefix('has_')!r}"
@@ -269,7 +269,9 @@ def _measured(name: str, value: float, usual: float, of_counts: bool) -> str:
 
 
 def changes(candidates: Sequence[Candidate], goal: Goal, settings: Settings) -> list[Counterfactual]:
-    """The nearest ones: of the goal both ways, of the taken fixer's cost upwards, of each other's downwards."""
+    """The nearest changes: of the goal in both directions, of the chosen fixer's cost upwards, of each other's
+    downwards.
+    """
     taken = decided(candidates, goal, settings)
     found = [_goal_change(candidates, goal, settings, above) for above in (True, False)]
     costs = [
@@ -282,7 +284,7 @@ def changes(candidates: Sequence[Candidate], goal: Goal, settings: Settings) -> 
 
 
 def decided(candidates: Iterable[Candidate], goal: Goal, settings: Settings) -> str:
-    """Whom a goal takes of the candidates, as the router would."""
+    """The fixer that a goal takes among the candidates, as the router would."""
     ordered = cheapest_first(candidates)
     return follow(ordered, goal, anchor_of(settings.fixers, ordered, settings.route.anchor)).fixer
 
@@ -294,7 +296,7 @@ def _goal_change(candidates: Sequence[Candidate], goal: Goal, settings: Settings
     probabilities, costs, worths = _numbers(candidates)
     breaks = {"theta": probabilities, "min_solve": probabilities, "max_usd": costs, "solve_usd": worths}[goal.kind]
     ceiling = Decimal(1) if goal.kind in ("theta", "min_solve") else None
-    # A probability reaches a least one that it equals, and a cost fits into an amount that it equals.
+    # A probability reaches an equal minimum, and a cost fits into an equal amount.
     closed = above if goal.kind == "max_usd" else goal.kind != "solve_usd" and not above
     found = _first_change(decide, goal.amount, breaks, above, closed=closed, ceiling=ceiling)
     if found is None:
@@ -325,7 +327,7 @@ def _cost_change(
     now = one.expected_cost_usd
     assert now is not None
     found = _first_change(decide, now, breaks, above)
-    # Another's fall that brings in a third one is nobody's reason to ask for a better price.
+    # A lower price of one fixer that makes the router choose a third is no reason to ask for that price.
     if found is None or (not above and found[1] != one.fixer):
         return None
     return Counterfactual(of="cost_usd", fixer=one.fixer, above=above, amount=found[0], now=now, to=found[1])
@@ -340,10 +342,10 @@ def _first_change(
     closed: bool = False,
     ceiling: Decimal | None = None,
 ) -> tuple[Decimal, str] | None:
-    """The nearest amount on one side beyond which another fixer is taken, and which; None: there is none.
+    """The nearest amount on one side beyond which another fixer is taken, and that fixer; None: there is none.
 
-    Between two neighbours of `breaks` the decision is the same, so one look between them tells. `closed`: the amount
-    itself already makes the difference.
+    Between two neighbours of `breaks` the decision is the same, so one test between them is enough. `closed`: the
+    change happens at the amount itself.
     """
     current = decide(now)
     edges = sorted(
@@ -358,8 +360,8 @@ def _first_change(
 
 
 def _numbers(candidates: Iterable[Candidate]) -> tuple[set[Decimal], set[Decimal], set[Decimal]]:
-    """Where decisions can turn: probabilities, costs, and the worths of a solve at which two fixers are worth the
-    same.
+    """Numbers where decisions can change: probabilities, costs, and the worths of a solve at which two fixers are
+    equal.
     """
     candidates = list(candidates)
     probabilities = {Decimal(str(one.p_solve)) for one in candidates if one.p_solve is not None}
@@ -374,7 +376,7 @@ def _numbers(candidates: Iterable[Candidate]) -> tuple[set[Decimal], set[Decimal
 
 
 def _step(change: Counterfactual) -> Decimal:
-    """By what factor the cost would have to change."""
+    """The factor by which the cost would have to change."""
     assert change.now is not None
     low, high = sorted((change.amount, change.now))
     return high / low if low else Decimal("Infinity")

@@ -1,8 +1,7 @@
-"""What the user's own runs say about résumés: how they ended, whether predictions hold, how near their tasks are.
+"""Learns from the user's own runs: their outcomes, drift of predictions, and similarity of their tasks.
 
-Each verdict joins the résumé of the fixer it is about. It is also kept as a line of a file that only grows, with the
-probability that was predicted when the fixer was chosen: a résumé that has learned no longer says what was expected of
-it.
+Each verdict is added to the fixer's résumé. It is also appended to a file, with the probability predicted when the
+fixer was chosen, because a résumé that has learned no longer shows the original prediction.
 """
 
 from __future__ import annotations
@@ -33,32 +32,32 @@ from scrout.task import title_of
 
 Verdict = Literal["merged", "reverted", "wrong"]
 Grade = Literal["resolved", "unresolved"]
-"""What a batch's grader says, in place of a person."""
+"""The verdict's source for a batch's grader."""
 
 FILE = "feedback.jsonl"
 RESUMES = "resumes"
-"""What the folder is locked under while a résumé of it changes."""
+"""Name of the lock on the folder while a résumé changes."""
 OWN = "your own runs"
-"""The source of what was learned from verdicts."""
+"""The résumé's source for outcomes learned from verdicts."""
 
 MIN_DRIFT = 10
-"""Verdicts below which no drift is told: a few surprises are probability."""
+"""Minimum number of verdicts to report drift: a few surprises are chance."""
 MAX_Z = 2.0
 WINDOW = 50
-"""The newest verdicts that drift is judged by: what a résumé has learned since must not be held against it for ever."""
+"""Number of latest verdicts to judge drift by: what a résumé has learned since must not count against it forever."""
 MAX_RUNS = 200
-"""The newest runs whose tasks stand for the user's."""
+"""Number of latest runs whose tasks represent the user's."""
 
 Vectors = Mapping[str, Sequence[float] | Rows]
 
 _SURE = 0.001
-"""A probability is taken as no nearer to 0 or 1 than this: a prediction of certainty would make one surprise
-infinite.
+"""Probabilities are clipped to this distance from 0 and 1; otherwise, one surprise against a certain prediction
+would be infinite.
 """
 
 
 class Feedback(FrozenModel):
-    """One line of the file: what was predicted of a run, and what came of it. A run's last line counts."""
+    """One line of the file: a run's prediction and verdict. The last line of a run counts."""
 
     run: str = Field(min_length=1)
     key: FixerKey
@@ -74,14 +73,14 @@ class Feedback(FrozenModel):
 
 @dataclass(frozen=True)
 class LearningReport:
-    """An attempt whose end is known, with all that is to be remembered of it."""
+    """An attempt with a known outcome, and everything to store about it."""
 
     run: str
     key: FixerKey
     verdict: Verdict | Grade
     instance_id: str
     text: str
-    """The task's, as scout and fixer read it."""
+    """The task's text, as scout and fixer read it."""
     arm: Arm
     cost_usd: Decimal | None
     api_calls: int | None
@@ -97,30 +96,30 @@ class LearningReport:
 
 @dataclass(frozen=True)
 class LearnedResume:
-    """A résumé after it has learned."""
+    """A résumé after learning."""
 
     resume: Resume
     replaced: tuple[str, ...]
-    """Tasks whose former outcome gave way to a new one."""
+    """Tasks whose former outcome was replaced."""
 
 
 class Drift(FrozenModel):
     key: FixerKey
     n: int
-    """Verdicts on runs that had a prediction, the newest WINDOW of them."""
+    """The latest WINDOW verdicts on runs with a prediction."""
     predicted: float
     observed: float
     z: float
-    """How many standard deviations lie between them; below 0: it does worse than predicted."""
+    """Their difference in standard deviations; below 0: it does worse than predicted."""
     notice: str
     """In words, with the next step; empty: prediction and result agree, or there are too few to tell."""
 
 
 class Nearness(FrozenModel):
-    """How far the user's tasks are from those of a résumé, by cosine in the space of the texts."""
+    """The similarity of the user's tasks to those of a résumé, by cosine of the text vectors."""
 
     tasks: int
-    """Different tasks in the user's newest runs."""
+    """Different tasks in the user's latest runs."""
     median: float
     """Of their cosine to the nearest task of the résumé."""
     among_own: float
@@ -137,23 +136,25 @@ def own_folder(settings: RouteSettings) -> Path:
 
 
 def from_run(run: Run, verdict: Verdict, settings: Settings) -> LearningReport:
-    """The run's last attempt, judged; a RouteError where that would teach something false."""
+    """The run's last attempt with its verdict; raises a RouteError if learning from it would be wrong."""
     if not run.attempts:
-        raise RouteError(f"no fixer has tried in run {run.id} ({run.outcome}). Choose one from `scrout runs`.")
+        raise RouteError(
+            f"no fixer made an attempt in run {run.id} ({run.outcome}). Choose another run from `scrout runs`."
+        )
     attempt = run.attempts[-1]
     if attempt.stop == "endpoint":
         raise RouteError(
-            f"in run {run.id} the endpoint of {attempt.fixer} failed, which is not the fixer's failure. Run the task "
-            "again with `scrout fix`, and judge that run."
+            f"in run {run.id} the endpoint of {attempt.fixer} failed, which says nothing about the fixer. Run the "
+            f"task again with `scrout fix`, and judge that run."
         )
     if verdict != "wrong" and not attempt.patch:
-        raise RouteError(f"run {run.id} ended without a patch, so none was {verdict}. Say `wrong`.")
+        raise RouteError(f"run {run.id} ended without a patch, so there is no patch to call {verdict}. Use `wrong`.")
     try:
         fixer = settings.fixer(attempt.fixer)
     except ConfigError:
         raise RouteError(
-            f"run {run.id} was tried by {attempt.fixer!r}, which is not in the pool, so nobody knows whose outcome it "
-            "is. Name the settings of that run: --config FILE."
+            f"run {run.id} was tried by {attempt.fixer!r}, which is not in the pool, so scrout cannot tell its "
+            f"model. Pass the settings of that run: --config FILE."
         ) from None
     models = {receipt.model for receipt in attempt.receipts}
     if models and fixer.model not in models:
@@ -177,7 +178,7 @@ def from_run(run: Run, verdict: Verdict, settings: Settings) -> LearningReport:
 
 
 def record(run: Run, verdict: Verdict, settings: Settings, embedder: Embedder) -> tuple[LearnedResume, Feedback | None]:
-    """Learn from a verdict on a run; gives what was learned, and what had been said of the run before."""
+    """Learn a verdict on a run; returns what was learned, and the run's former verdict."""
     folder = own_folder(settings.route)
     one = from_run(run, verdict, settings)
     former = next((line for line in reversed(history(folder)) if line.run == run.id), None)
@@ -190,7 +191,7 @@ def record(run: Run, verdict: Verdict, settings: Settings, embedder: Embedder) -
 
 
 def learn(outcomes: list[LearningReport], folder: Path, embedder: Embedder) -> dict[FixerKey, LearnedResume]:
-    """Let the user's résumés in the folder learn from attempts whose end is known; those that lack one get it.
+    """Let the user's résumés in the folder learn from attempts with known outcomes; creates missing résumés.
 
     A task counts once for each fixer and arm: its last outcome.
     """
@@ -215,7 +216,7 @@ def learn(outcomes: list[LearningReport], folder: Path, embedder: Embedder) -> d
 
 
 def join(former: Iterable[Outcome], new: Iterable[Outcome]) -> tuple[tuple[Outcome, ...], tuple[str, ...]]:
-    """All outcomes, one for each task and arm, new ones winning; and the tasks whose former one gave way."""
+    """All outcomes, one for each task and arm, new ones winning; and the tasks whose former outcome was replaced."""
     outcomes = {(one.instance_id, one.arm): one for one in former}
     replaced = []
     for one in new:
@@ -226,7 +227,7 @@ def join(former: Iterable[Outcome], new: Iterable[Outcome]) -> tuple[tuple[Outco
 
 
 def with_source(former: str, new: str) -> str:
-    """Where all of it comes from, each source once."""
+    """The sources, without duplicates."""
     sources = [source for source in former.split("; ") if source]
     return "; ".join(dict.fromkeys([*sources, new]))
 
@@ -243,7 +244,7 @@ def history(folder: Path) -> list[Feedback]:
 
 
 def drift(folder: Path) -> list[Drift]:
-    """Of each fixer with verdicts on predicted runs, how far predictions and results have parted."""
+    """The drift between predictions and results for each fixer with verdicts on predicted runs."""
     last = {one.run: one for one in history(folder)}
     by_key: dict[FixerKey, list[Feedback]] = {}
     for one in sorted(last.values(), key=lambda one: one.when):
@@ -253,7 +254,9 @@ def drift(folder: Path) -> list[Drift]:
 
 
 def nearness(texts: Iterable[str], resume: Resume, known: TaskVectors, embedder: Embedder) -> Nearness | None:
-    """How near the user's tasks are to those of a résumé; None: there are none, or the résumé's have no vectors."""
+    """The similarity of the user's tasks to those of a résumé; None: there are none, or the résumé's have no
+    vectors.
+    """
     tasks = list(dict.fromkeys(outcome.task for outcome in resume.outcomes))
     mine = list(dict.fromkeys(text for text in texts if text.strip()))
     _, theirs = known.vectors(text_space(embedder), tasks)
@@ -316,6 +319,6 @@ def _append(folder: Path, outcomes: Iterable[LearningReport]) -> None:
 
 
 def _unit(rows: Rows) -> Rows:
-    """Stored vectors lost some digits; a text without a word stays zeros."""
+    """Stored vectors lost some precision; a text without a word stays zeros."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)

@@ -1,7 +1,7 @@
-"""The paper's heads: from a task's vector and a fixer's résumé to the probability that the fixer solves the task.
+"""The paper's heads: predict from a task's vector and a fixer's résumé whether the fixer solves the task.
 
-One head a feature space serves every fixer: it sees a fixer only through six numbers of its résumé, so a new fixer
-needs no new fit. What the router goes by unless told otherwise is in difficulty.py.
+One head per feature space serves every fixer: it sees a fixer only through six numbers from its résumé, so a new fixer
+needs no new fit. By default, the router uses difficulty.py instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scrout.route.stats import Floats, fit_logistic, sigmoid
 
 FEATURES = 6
 LARGEST = float(np.finfo(np.float32).max)
-"""Of a vector's numbers, as vectors are stored; beyond it a length is no number."""
+"""Maximum size of a vector's numbers; the length of a larger vector overflows."""
 
 SUFFIX = ".head.json"
 
@@ -29,13 +29,15 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def features(vectors: npt.ArrayLike, standings: Sequence[ResumeVectors]) -> Floats:
-    """Row i for task i and the résumé beside it: cos(x,s), cos(x,f), their difference d, p, cos(x,s)*p, d*p.
+    """Row i pairs task i with the résumé beside it: cos(x,s), cos(x,f), their difference d, p, cos(x,s)*p, d*p.
 
     x is the task, s and f the centroids of solved and failed tasks, p the base rate.
     """
     x = np.asarray(vectors, dtype=np.float64)
     if not (np.abs(x) <= LARGEST).all():
-        raise RouteError("a task's vector holds numbers that are none or too large. Embed or scout the task again.")
+        raise RouteError(
+            "a task's vector contains values that are not numbers or are too large. Embed or scout the task again."
+        )
     s = _cosines(x, [standing.solved for standing in standings])
     f = _cosines(x, [standing.failed for standing in standings])
     p = np.array([standing.base_rate for standing in standings])
@@ -43,13 +45,13 @@ def features(vectors: npt.ArrayLike, standings: Sequence[ResumeVectors]) -> Floa
 
 
 class ResumeHead:
-    """Standardized features and a logistic regression with an L2 penalty, the intercept left unpenalized."""
+    """Standardized features and a logistic regression with an L2 penalty, except on the intercept."""
 
     def __init__(self, space: str) -> None:
         self.space = space
 
     def fit(self, vectors: npt.ArrayLike, standings: Sequence[ResumeVectors], resolved: Sequence[bool]) -> ResumeHead:
-        """Learn from pairs: row i is a task, the résumé of a fixer that tried it, and whether it was solved."""
+        """Fit pairs: row i is a task, the résumé of a fixer that tried it, and whether it was solved."""
         y = np.asarray(resolved, dtype=np.float64)
         if not 0 < y.sum() < len(y):
             raise RouteError(f"{int(y.sum())} of {len(y)} outcomes are solved. A head needs some of both to be fitted.")
@@ -63,7 +65,7 @@ class ResumeHead:
         return self
 
     def predict_proba(self, vectors: npt.ArrayLike, standings: Sequence[ResumeVectors]) -> Floats:
-        """The probability of a solve, one for each pair."""
+        """The probability of a solve, one per pair."""
         z = (features(vectors, standings) - self.mean_) / self.scale_
         return sigmoid(z @ self.coef_ + self.intercept_)
 
@@ -79,7 +81,7 @@ class ResumeHead:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ResumeHead:
-        """A head that was fitted before; RouteError when the text is not one."""
+        """Load a fitted head; raises a RouteError if the text is not one."""
         try:
             stored = _Stored.model_validate_json(text)
         except ValidationError as error:
@@ -101,14 +103,14 @@ class _Stored(FrozenModel):
 
 
 def save(head: ResumeHead, folder: Path) -> Path:
-    """Write a fitted head into the folder, replacing the former one of its space, and say where."""
+    """Write a fitted head into the folder, replacing the one of the same space; returns its path."""
     path = folder / _file_of(head)
     write(path, head.to_json().encode())
     return path
 
 
 def load(*folders: Path) -> dict[str, ResumeHead]:
-    """Every fitted head by space, later folders winning; none where there is no such folder."""
+    """Every fitted head by space, later folders winning; none if the folder does not exist."""
     found = read_all(folders, SUFFIX, ResumeHead.from_json, _file_of, lambda head: f"the head of space {head.space!r}")
     return {head.space: head for head in found}
 
@@ -131,7 +133,7 @@ def _cosines(x: Floats, centroids: Sequence[Floats]) -> Floats:
 
 
 def _scale(x: Floats) -> Floats:
-    """Standard deviations, 1 where a column is constant up to rounding: such a column carries nothing."""
+    """Standard deviations; 1 for a column that is constant up to rounding, because it carries no information."""
     rows, eps = len(x), np.finfo(np.float64).eps
     variance = x.var(axis=0)
     constant = variance <= rows * eps * variance + (rows * eps * x.mean(axis=0)) ** 2

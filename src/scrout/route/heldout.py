@@ -1,6 +1,6 @@
-"""Probabilities of tasks that had no part in the fit: what every claim about a router is made of.
+"""Probabilities of tasks from heads that were not fitted on them: the basis of every figure about a router.
 
-Folds are whole repositories. In each, heads and résumés come from the other folds alone.
+Folds are whole repositories. For each fold, heads and résumés come from the other folds only.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ def by_difficulty(
     folds: Ints,
     more: DifficultyData | None = None,
 ) -> Floats:
-    """A row a task, a column a fixer, by ease and ability; nan: the fixer has no outcome in the other folds.
+    """Probabilities from ease and ability, a row per task, a column per fixer; nan: the fixer has no outcome in the
+    other folds.
 
-    `more` are lessons of other tasks, which take part in every fold's fit.
+    `more` is training data of other tasks, used in every fold.
     """
     probabilities = np.full(table.resolved.shape, np.nan)
     for fold in np.unique(folds):
@@ -44,10 +45,10 @@ def fit_difficulty(
     spaces: Sequence[str],
     more: DifficultyData | None = None,
 ) -> DifficultyHead:
-    """A head for the spaces, with the fixers of the table as what to expect of a new one."""
+    """A head for the spaces, with the table's fixers as prior of a new one."""
     own = lessons(table, features)
     head = DifficultyHead(spaces, names).fit(own if more is None else own.joined(more))
-    head.prior_mean_, head.prior_sd_ = 0.0, 10.0  # to look at the fixers as they are
+    head.prior_mean_, head.prior_sd_ = 0.0, 10.0  # estimate the fixers without a prior
     ease = head.judge(features).ease
     known = [table.measured[:, at] for at in range(len(table.fixers))]
     abilities = [
@@ -59,7 +60,7 @@ def fit_difficulty(
 
 
 def predict(head: DifficultyHead, table: OutcomeTable, known: Floats, new: Floats) -> Floats:
-    """The probabilities of new tasks, from the outcomes in a table of known ones."""
+    """The probabilities of new tasks, from a table of known outcomes."""
     ease, at = head.judge(known).ease, head.judge(new).ease
     probabilities = np.full((len(new), len(table.fixers)), np.nan)
     for column in range(len(table.fixers)):
@@ -71,7 +72,7 @@ def predict(head: DifficultyHead, table: OutcomeTable, known: Floats, new: Float
 
 
 def lessons(table: OutcomeTable, features: Floats) -> DifficultyData:
-    """What a head learns from a table. Tasks that were tried by the same fixers are a set; untried ones say nothing."""
+    """Training data from a table. Tasks that were tried by the same fixers form a set; untried ones are left out."""
     tried = np.asarray(table.measured.any(axis=1))
     table, features = table.rows(tried), features[tried]
     measured = table.measured
@@ -84,7 +85,7 @@ def lessons(table: OutcomeTable, features: Floats) -> DifficultyData:
 
 
 def by_resumes(table: OutcomeTable, vectors: Mapping[str, Vectors], folds: Ints) -> Floats:
-    """The same by the paper's recipe: a head for each space, and the plain mean of what they say."""
+    """The same by the paper's method: a head for each space, and the mean of their probabilities."""
     probabilities = np.zeros(table.resolved.shape)
     for space, rows in vectors.items():
         probabilities += _of_space(table, space, rows, folds) / len(vectors)
@@ -105,14 +106,17 @@ def _of_space(table: OutcomeTable, space: str, rows: Vectors, folds: Ints) -> Fl
 
 
 def standings(table: OutcomeTable, rows: Vectors, known: Bools) -> list[ResumeVectors | None]:
-    """Each fixer in a space, by the outcomes of the known tasks; None: it solved or failed them all."""
+    """Each fixer's résumé vectors in a space, from the known tasks; None: it solved or failed all of them."""
     return [_standing(table, rows, at, known) for at in range(len(table.fixers))]
 
 
 def fit_resumes(
     table: OutcomeTable, space: str, rows: Vectors, of_fixers: Sequence[ResumeVectors | None], known: Bools
 ) -> ResumeHead:
-    """The paper's head for a space. As there, a task's features come from centroids that hold the task itself."""
+    """The paper's head for a space.
+
+    As in the paper, a task's features come from centroids that include the task itself.
+    """
     pairs = [
         (task, at, standing)
         for at, standing in enumerate(of_fixers)

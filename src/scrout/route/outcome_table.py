@@ -1,6 +1,6 @@
-"""Outcomes of several fixers on the same tasks, side by side, and the folds they are divided into.
+"""Outcomes of several fixers on the same tasks, and their division into folds.
 
-Everything that is fitted or calibrated starts from such a table, so it knows of neither.
+All fitting and calibration starts from such a table.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _ENDINGS = (".csv", ".jsonl", ".csv.gz", ".jsonl.gz")
 
 @dataclass(frozen=True, eq=False)
 class OutcomeTable:
-    """Outcomes of several fixers on the same tasks: a row a task, a column a fixer."""
+    """Outcomes of several fixers on the same tasks: a row per task, a column per fixer."""
 
     ids: tuple[str, ...]
     groups: tuple[str, ...]
-    """The repository of each task: tasks of one are never on both sides of a fold."""
+    """The repository of each task: tasks of one repository are always in the same fold."""
     fixers: tuple[str, ...]
     resolved: Bools
     cost: Floats
     """Dollars; nan: unknown."""
     measured: Bools
-    """Whether the pair has an outcome at all."""
+    """Whether the pair has an outcome."""
     p: Floats | None = None
-    """Held-out probabilities, nan where unknown; None: not there yet."""
+    """Held-out probabilities, nan if unknown; None: not computed yet."""
 
     def __post_init__(self) -> None:
         shape = (len(self.ids), len(self.fixers))
         for name in ("resolved", "cost", "measured", "p"):
             array = getattr(self, name)
             if array is not None and array.shape != shape:
-                raise RouteError(f"{name} has shape {array.shape}, and {shape} is tasks by fixers. Build it again.")
+                raise RouteError(f"{name} has shape {array.shape}, not {shape} (tasks by fixers). Build it again.")
         if len(self.groups) != len(self.ids):
             raise RouteError(f"{len(self.groups)} repositories for {len(self.ids)} tasks. Name one for each task.")
 
@@ -58,7 +58,7 @@ class OutcomeTable:
 
     @property
     def mean_costs(self) -> Floats:
-        """Of each fixer over what is measured and known; nan: nothing is."""
+        """Each fixer's mean known cost; nan: none is known."""
         known = self.measured & np.isfinite(self.cost)
         sums, counts = np.where(known, self.cost, 0.0).sum(axis=0), known.sum(axis=0)
         means: Floats = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
@@ -80,7 +80,7 @@ class OutcomeTable:
         return replace(self, p=p)
 
     def priced(self) -> OutcomeTable:
-        """With the fixer's mean in place of a cost that is unknown."""
+        """Costs, with the fixer's mean for unknown ones."""
         means = self.mean_costs
         for fixer, mean in zip(self.fixers, means, strict=True):
             if np.isnan(mean):
@@ -89,12 +89,12 @@ class OutcomeTable:
 
 
 def combination(spaces: Iterable[str]) -> str:
-    """What the settings of several feature spaces together go by."""
+    """The key of several feature spaces together."""
     return "+".join(sorted(spaces))
 
 
 def group_folds(groups: Sequence[str], k: int = FOLDS) -> Ints:
-    """The fold of each task: whole groups, the largest first, each into the fold that has the fewest tasks."""
+    """The fold of each task: assigns whole groups, the largest first, to the fold with the fewest tasks."""
     sizes = Counter(groups)
     if len(sizes) < 2:
         raise RouteError(
@@ -109,9 +109,11 @@ def group_folds(groups: Sequence[str], k: int = FOLDS) -> Ints:
 
 
 def read_table(folder: Path, tasks: Path | None, arm: Arm) -> tuple[OutcomeTable, list[str]]:
-    """The outcomes of one arm in a folder, one file a fixer, as a table without probabilities; and the tasks' texts."""
+    """Read the outcomes of one arm in a folder, one file per fixer: a table without probabilities, and the tasks'
+    texts.
+    """
     if not folder.is_dir():
-        raise RouteError(f"{folder} is no folder. Name one with a .csv or .jsonl file for each fixer.")
+        raise RouteError(f"{folder} is not a folder. Name one with a .csv or .jsonl file for each fixer.")
     files = sorted(path for path in folder.iterdir() if path.name.endswith(_ENDINGS))
     if not files:
         raise RouteError(f"{folder} has no {', '.join(_ENDINGS)} file. Put one there for each fixer.")
@@ -134,10 +136,10 @@ def read_table(folder: Path, tasks: Path | None, arm: Arm) -> tuple[OutcomeTable
 
 @dataclass
 class _Found:
-    """Outcomes as files bring them, in any order."""
+    """Outcomes collected from files, in any order."""
 
     groups: dict[str, str]
-    """Repositories by task, as far as they are told."""
+    """Repositories by task, if given."""
     outcomes: dict[tuple[str, str], OutcomeWithText] = field(default_factory=dict)
 
     def add(self, fixer: str, told: OutcomeWithText, repo: str, path: Path) -> None:
@@ -161,15 +163,15 @@ class _Found:
             if told.outcome.cost_usd is not None:
                 cost[at] = float(told.outcome.cost_usd)
             if texts.setdefault(task, told.text) != told.text:
-                raise RouteError(f"the outcomes of {task} bring different texts. Give one with --tasks FILE.")
-        # As in a résumé: 0 among costs that are not is a missing receipt.
+                raise RouteError(f"the outcomes of {task} have different texts. Give one with --tasks FILE.")
+        # As in a résumé: 0 among other costs is a missing receipt.
         cost[(cost == 0) & (np.nan_to_num(cost) > 0).any(axis=0)] = np.nan
         groups = tuple(self.groups.get(task) or repository_of(task) for task in ids)
         return OutcomeTable(ids, groups, fixers, resolved, cost, measured), [texts[task] for task in ids]
 
 
 def _fixer(path: Path, row: Mapping[str, object]) -> str:
-    """A column's word, else the file's name."""
+    """The fixer's column, otherwise the file's name."""
     named = str(row.get("fixer") or row.get("model") or "").strip()
     ending = max((ending for ending in _ENDINGS if path.name.endswith(ending)), key=len)
     return named or unquote(path.name.removesuffix(ending))

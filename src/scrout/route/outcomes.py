@@ -1,4 +1,4 @@
-"""What fixers did on tasks, and how it is read: CSV or JSONL, with the tasks' texts inline or in another file."""
+"""Reads fixers' outcomes on tasks: CSV or JSONL, with the tasks' texts inline or in another file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from scrout.money import CENT_FRACTION, Usd
 Arm = Literal["solo", "handoff"]
 
 MAX_BYTES = 200_000_000
-"""Of a file, unpacked: the texts of every public benchmark take less. Beyond it somebody named a device or a log."""
+"""Maximum size of a file, unpacked: all public benchmarks' texts take less. A larger file is a device or a log."""
 MAX_USD = Decimal(99_999)
-"""Of one attempt; up to here an amount comes back from JSON as it was."""
+"""Maximum cost of one attempt; up to here, an amount survives JSON exactly."""
 MAX_CALLS = 1_000_000
 
 _TRUE, _FALSE = ("1", "true", "yes"), ("0", "false", "no")
@@ -36,12 +36,12 @@ class Outcome(FrozenModel):
 
     instance_id: str = Field(min_length=1)
     task: str = Field(min_length=1)
-    """Digest of the task's text; the vectors of known tasks go by it."""
+    """Digest of the task's text; vectors of known tasks are stored by it."""
     resolved: bool
     cost_usd: Usd | None = Field(default=None, ge=0)
     api_calls: int | None = Field(default=None, ge=0)
     arm: Arm = "solo"
-    """`handoff`: the fixer had a scout's handoff; `solo`: the task's text alone."""
+    """`handoff`: the fixer had a scout's handoff; `solo`: only the task's text."""
 
     @property
     def repository(self) -> str:
@@ -57,7 +57,7 @@ class OutcomeWithText:
 
 
 def repository_of(instance_id: str) -> str:
-    """What the ids of one repository's tasks begin with, as those of SWE-bench do."""
+    """The common prefix of one repository's task ids, as in SWE-bench."""
     return instance_id.rpartition("-")[0] or instance_id
 
 
@@ -80,7 +80,7 @@ def join_texts(
 
 
 def read_outcomes(path: Path, texts: Mapping[str, str]) -> list[OutcomeWithText]:
-    """The outcomes in a .csv or .jsonl file; `texts` has the tasks by instance_id that the rows bring no text for."""
+    """Read the outcomes in a .csv or .jsonl file; `texts` has the tasks by instance_id for rows without a text."""
     found = []
     for number, row in read_rows(path):
         where = f"{path}, row {number}"
@@ -106,7 +106,7 @@ def read_outcomes(path: Path, texts: Mapping[str, str]) -> list[OutcomeWithText]
 
 
 def read_texts(path: Path) -> dict[str, str]:
-    """Task texts by instance_id, from rows as SWE-bench has them; requirements and interface join the text."""
+    """Task texts by instance_id, from rows in SWE-bench's format; requirements and interface are appended."""
     texts: dict[str, str] = {}
     for number, row in read_rows(path):
         instance_id, text = _id(row), _text(row)
@@ -126,7 +126,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 def _read(path: Path) -> str:
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            # A device never ends, so one byte too many is all that is asked for.
+            # A device never ends, so read only one byte too many.
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise RouteError(f"{path} has more than {MAX_BYTES:,} bytes. Name a .csv or .jsonl file.")
@@ -145,7 +145,7 @@ def _csv_rows(path: Path, plain: str) -> Iterator[tuple[int, Mapping[str, Any]]]
         for number, row in enumerate(reader, 1):
             if None in row:
                 raise RouteError(
-                    f"{path}, row {number}: more fields than the heading has. Put texts with commas between quotes."
+                    f"{path}, row {number}: more fields than the header has. Quote texts that contain commas."
                 )
             yield number, row
     except csv.Error as error:
@@ -159,9 +159,9 @@ def _json_rows(path: Path, plain: str) -> Iterator[tuple[int, Mapping[str, Any]]
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise RouteError(f"{path}, row {number} is not JSON: {error}. One object a line, please.") from None
+                raise RouteError(f"{path}, row {number} is not JSON: {error}. Write one object per line.") from None
             if not isinstance(row, dict):
-                raise RouteError(f"{path}, row {number} is not an object. One object a line, please.")
+                raise RouteError(f"{path}, row {number} is not an object. Write one object per line.")
             yield number, row
 
 
@@ -171,7 +171,7 @@ def _id(row: Mapping[str, Any]) -> str:
 
 
 def _unicode(text: str) -> str:
-    """JSON can spell halves of characters, which no file and no embedder takes."""
+    """JSON can encode lone surrogates, which no file and no embedder accepts."""
     return text.encode(errors="replace").decode()
 
 
@@ -198,7 +198,7 @@ def _amount(value: object, where: str) -> Decimal | None:
 
 
 def _count(value: object, where: str) -> int | None:
-    # Tables with gaps are often written with 37.0 for 37.
+    # Tables with gaps often contain 37.0 for 37.
     count = _number(value, Decimal(MAX_CALLS))
     if count is not None and (count.is_nan() or count != count.to_integral_value()):
         raise RouteError(f"{where}: api_calls is {value!r}. Write a whole number, or leave it empty if unknown.")
@@ -206,7 +206,7 @@ def _count(value: object, where: str) -> int | None:
 
 
 def _number(value: object, most: Decimal) -> Decimal | None:
-    """None: there is none. NaN: it is no number from 0 to `most`."""
+    """None: empty. NaN: not a number from 0 to `most`."""
     text = "" if value is None else str(value).strip()
     try:
         number = Decimal(text) if text else None

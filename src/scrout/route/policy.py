@@ -1,7 +1,7 @@
-"""Who tries, and in which order: rules on a router's numbers, without any learning of their own.
+"""Chooses fixers and their order, by rules on a router's numbers. Nothing is learned here.
 
-`paper` walks from cheap to expensive and stops at the first probability that reaches theta. `value` asks what a further
-solve costs. Expected costs come in with the candidates of each task, so the order follows the prices of the day.
+`paper` goes from cheap to expensive and stops at the first probability that reaches theta. `value` weighs the cost of
+one more solve. Each task's candidates have their expected costs, so the order follows current prices.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 DEFAULT_DIAL = 0.5
-"""Where the user names no goal and nothing was calibrated: half of what the strongest would add to the spending.
+"""If there is no goal and no calibration: half of the extra spending of the strongest.
 
-A position needs no dollars that nobody gave, and stays sensible when prices or the pool change.
+A position needs no amount in dollars, and stays sensible when prices or the pool change.
 """
 
 GoalKind = Literal["theta", "min_solve", "max_usd", "solve_usd"]
@@ -41,28 +41,28 @@ class PolicyChoice:
     fixer: str
     reason: str
     fallback: bool
-    """True: none does what the rule asks for, and this is what is taken instead."""
+    """True: no candidate meets the rule, and this one is taken instead."""
     abstained: bool = False
-    """True: the task is far from everything known."""
+    """True: the task is unlike all known tasks."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """By fixer, why each of the others was not taken."""
 
 
 class Undominated(NamedTuple):
-    """Candidates worth a thought, and why each of the others is not."""
+    """Candidates that are not dominated, and why each of the others is."""
 
     kept: list[Candidate]
     dropped: dict[str, str]
 
 
 class Dial(FrozenModel):
-    """One number from cheapest to strongest, for people who want no dollars: it stands for what a solve is worth.
+    """One number from cheapest to strongest, as an alternative to dollars: it maps to the worth of a solve.
 
     Between the knots it is linear. On the tasks it was fitted on, spending grows evenly from 0 to 1.
     """
 
     positions: tuple[float, ...] = Field(min_length=2)
-    """From 0 to 1, rising."""
+    """From 0 to 1, ascending."""
     solve_usds: tuple[float, ...]
 
     @model_validator(mode="after")
@@ -79,9 +79,9 @@ class Dial(FrozenModel):
         """From the probabilities of known tasks (a row a task, a column a fixer; nan: unknown) and each fixer's mean
         cost.
 
-        Each task climbs from its cheapest fixer to its likeliest, and takes a step when a solve is worth its price. A
-        position is a share of what all steps add to the spending, and a step is taken from the middle of its own
-        share on: so what is spent is as near to the position as whole steps can be.
+        Each task climbs from its cheapest fixer to its likeliest, and takes a step if a solve is worth its price. A
+        position is a share of the spending that all steps add, and a step is taken from the middle of its own share: so
+        spending is as near to the position as whole steps allow.
         """
         import numpy as np
 
@@ -100,9 +100,9 @@ class Dial(FrozenModel):
         return cls(positions=tuple(positions.tolist()), solve_usds=tuple(knots.tolist()))
 
     def solve_usd(self, position: float) -> Decimal:
-        """What a solve is worth at a position; at 1 more than any cost, so that the likeliest is always taken."""
+        """The worth of a solve at a position; at 1 more than any cost, so that the likeliest is always taken."""
         if not 0 <= position <= 1:
-            raise RouteError(f"the dial is at {position}. Turn it to something from 0 (cheapest) to 1 (strongest).")
+            raise RouteError(f"the dial is at {position}. Set it to a number from 0 (cheapest) to 1 (strongest).")
         if position == 1:
             return INFINITE
         at = next(at for at in range(1, len(self.positions)) if position <= self.positions[at])
@@ -121,15 +121,15 @@ class Dial(FrozenModel):
 
 @dataclass(frozen=True)
 class Goal:
-    """What decides for one task, once settings, calibration and dial have had their say."""
+    """The effective goal of one task, from settings, calibration and dial."""
 
     kind: GoalKind
     amount: Decimal
-    """A probability for `theta` and `min_solve`, else dollars."""
+    """A probability for `theta` and `min_solve`, otherwise dollars."""
     source: Literal["settings", "dial", "calibrated", "default"] = "settings"
-    """`default`: none was named and nothing was calibrated, so the dial stands at DEFAULT_DIAL."""
+    """`default`: no goal and no calibration, so the dial is at DEFAULT_DIAL."""
     dial: Dial | None = None
-    """Where the amount comes from one; None: it does not, or nothing is known that would make one."""
+    """The dial's position if the amount comes from a dial; None: it does not, or the dial is unknown."""
     position: float | None = None
 
 
@@ -145,8 +145,8 @@ def choose(
 ) -> PolicyChoice:
     """The fixer for one task, by the policy and goal of the settings.
 
-    `theta` and `solve_usd` are the calibrated ones of the feature spaces at hand; None: there are none. `dial` was
-    fitted on known tasks; None: this task's own candidates make one. `far`: the task is unlike everything known.
+    `theta` and `solve_usd` are the calibrated ones of the available feature spaces; None: there are none. `dial` was
+    fitted on known tasks; None: it is fitted on this task's candidates. `far`: the task is unlike all known tasks.
     """
     if far:
         reason = f"the task is far from every task with a known outcome, so the anchor {anchor} takes it"
@@ -163,7 +163,7 @@ def goal_of(
     solve_usd: Decimal | None = None,
     dial: Dial | None = None,
 ) -> Goal:
-    """What the settings come to for these candidates; the arguments are those of `choose`."""
+    """The effective goal for these candidates; the arguments are those of `choose`."""
     if settings.policy == "paper":
         return Goal("theta", _exact(settings.theta if theta is None else theta))
     if settings.min_solve is not None:
@@ -182,7 +182,7 @@ def goal_of(
 
 
 def follow(candidates: Sequence[Candidate], goal: Goal, anchor: str) -> PolicyChoice:
-    """The fixer that a goal takes; the anchor where nothing that it asks for is known."""
+    """The fixer that a goal takes; the anchor if the numbers that it needs are unknown."""
     made: PolicyChoice | None
     match goal.kind:
         case "theta":
@@ -201,7 +201,7 @@ def follow(candidates: Sequence[Candidate], goal: Goal, anchor: str) -> PolicyCh
 
 
 def worth(candidates: Iterable[Candidate], solve_usd: Decimal) -> PolicyChoice | None:
-    """The most of chance times `solve_usd`, less the cost; the cheaper one where two come to the same.
+    """The maximum of probability times `solve_usd` minus cost; the cheaper one of two equals.
 
     None: no candidate's probability and cost are both known.
     """
@@ -215,7 +215,7 @@ def worth(candidates: Iterable[Candidate], solve_usd: Decimal) -> PolicyChoice |
 
 
 def at_least(candidates: Iterable[Candidate], min_solve: float) -> PolicyChoice | None:
-    """The cheapest whose probability reaches it, else the likeliest. None: no probability is known."""
+    """The cheapest whose probability reaches it, otherwise the likeliest. None: no probability is known."""
     candidates = list(candidates)
     probabilities = [candidate for candidate in candidates if candidate.p_solve is not None]
     if not probabilities:
@@ -232,8 +232,9 @@ def at_least(candidates: Iterable[Candidate], min_solve: float) -> PolicyChoice 
 
 
 def within(candidates: Iterable[Candidate], max_usd: Decimal) -> PolicyChoice | None:
-    """The likeliest whose expected cost fits, else the cheapest. None: no probability is known together with its
-    cost.
+    """The likeliest whose expected cost fits, otherwise the cheapest.
+
+    None: no candidate has a known probability and cost.
     """
     candidates = list(candidates)
     known = _known(candidates)
@@ -249,9 +250,9 @@ def within(candidates: Iterable[Candidate], max_usd: Decimal) -> PolicyChoice | 
 
 
 def undominated(candidates: Iterable[Candidate]) -> Undominated:
-    """Without the fixers that cost no less and solve no more than another; of two equals the first stays.
+    """Without the fixers that cost at least as much and solve no more than another; of two equals, the first stays.
 
-    An unknown probability or cost dominates nothing and is not dominated.
+    An unknown probability or cost neither dominates nor is dominated.
     """
     candidates = list(candidates)
     dropped: dict[str, str] = {}
@@ -268,17 +269,17 @@ def undominated(candidates: Iterable[Candidate]) -> Undominated:
 
 
 def cheapest_first(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """By expected cost, unknown ones last; equals keep their order."""
+    """By expected cost, unknown ones last; equal ones keep their order."""
     return sorted(candidates, key=lambda candidate: _cost_key(candidate.expected_cost_usd))
 
 
 def clears(candidate: Candidate, theta: float) -> bool:
-    """An unknown probability clears nothing."""
+    """An unknown probability never reaches theta."""
     return candidate.p_solve is not None and candidate.p_solve >= theta
 
 
 def walk(candidates: Iterable[Candidate], theta: float, anchor: str) -> str:
-    """The cheapest fixer whose probability reaches theta, else the anchor."""
+    """The cheapest fixer whose probability reaches theta, otherwise the anchor."""
     for candidate in cheapest_first(candidates):
         if clears(candidate, theta):
             return candidate.fixer
@@ -286,12 +287,12 @@ def walk(candidates: Iterable[Candidate], theta: float, anchor: str) -> str:
 
 
 def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str = "") -> str:
-    """The fixer to fall back to: the named one, else the likeliest agent, else (free fixers only) the first.
+    """The fallback fixer: the named one, otherwise the likeliest agent, otherwise (free fixers only) the first.
 
-    The most expensive is not always the strongest, so probabilities count where every agent has one, and the most
-    expensive is taken among equals alone. Where one has none, the most expensive agent is: a newcomer must not be
-    passed over, nor become the anchor, for being unknown. Agents are compared by expected cost when all of them have
-    one, otherwise all by output price: a mean of dollars and a price do not compare.
+    The most expensive is not always the strongest, so probabilities decide if every agent has one, and price only
+    decides between equals. If one has none, the most expensive agent is taken: a new fixer must neither be skipped nor
+    become the anchor because it is unknown. Agents are compared by expected cost if all of them have one, otherwise all
+    by output price, because these two cannot be compared.
     """
     if named:
         return named
@@ -314,11 +315,10 @@ def anchor_of(pool: Sequence[Fixer], candidates: Iterable[Candidate], named: str
 def order(
     decision: Decision, pool: Sequence[Fixer], *, free_first: bool, escalate: bool, anchor: str = ""
 ) -> list[Fixer]:
-    """The fixers that may try, first to last. `anchor` is the setting of that name; empty: as `anchor_of` finds it.
+    """The fixers that may try, in order. `anchor` is the setting of that name; empty: as in `anchor_of`.
 
-    The chosen one, and before it the free ones if `free_first`. With escalation the free ones always go first, and
-    those with a known probability follow from cheap to expensive, then the anchor. A fixer of unknown probability is
-    never tried on a guess.
+    The chosen one, after the free ones if `free_first`. With escalation, the free ones always go first, then those with
+    a known probability from cheap to expensive, then the anchor. A fixer with unknown probability is never tried.
     """
     names = [fixer.name for fixer in pool if not fixer.has_model] if free_first or escalate else []
     names.append(decision.fixer)
@@ -331,13 +331,13 @@ def order(
 def goes_on(fixer: Fixer, check: Check) -> bool:
     """Whether the next fixer should try.
 
-    An unverified patch may be right, so a paid one ends the search. A free one does so only if it is shown to be right.
+    An unverified patch may be right, so a paid one ends the search. A free one ends it only if it passed the check.
     """
     return check.outcome != "passed" if not fixer.has_model else check.outcome in ("failed", "no_patch", "doubtful")
 
 
 def output_price(fixer: Fixer) -> Decimal:
-    """Dollars per million output tokens; a fixer without a model pays for none."""
+    """Dollars per million output tokens; 0 for a fixer without a model."""
     return fixer.price.output if fixer.price else Decimal(0)
 
 
@@ -370,7 +370,7 @@ def _short_of(candidate: Candidate, chosen: Candidate | None, theta: float) -> s
 
 
 def _own_dial(candidates: Sequence[Candidate]) -> Dial | None:
-    """Of these candidates alone; None: nothing is known of them."""
+    """A dial from these candidates only; None: nothing is known about them."""
     import numpy as np
 
     known = _known(candidates)
@@ -390,7 +390,7 @@ def _made(candidates: Iterable[Candidate], chosen: Candidate, reason: str, *, fa
 
 
 def _beside(chosen: Candidate, known: Sequence[Candidate]) -> str:
-    """The chosen one with its numbers, and what the next step up or, at the top, the last step cost."""
+    """The chosen one with its numbers, and the cost of the next step up or, at the top, of the last step."""
     likelier = [one for one in known if _p(one) > _p(chosen)]
     if likelier:
         step = min(likelier, key=lambda one: (_cost(one) - _cost(chosen)) / _exact(_p(one) - _p(chosen)))
@@ -425,7 +425,7 @@ def _known(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _unknown(candidate: Candidate) -> str:
-    """What is missing; empty: nothing."""
+    """The missing numbers in words; empty: none."""
     if candidate.p_solve is None:
         return "its probability is unknown"
     return "its cost is unknown" if candidate.expected_cost_usd is None else ""
@@ -460,17 +460,17 @@ def _numbers(candidate: Candidate) -> str:
 
 
 def _probability(p: float) -> str:
-    """Two digits, more where they would show nothing."""
+    """Two digits, or more if they would show nothing."""
     digits = next((digits for digits in range(2, 7) if p == 0 or round(p, digits) > 0), 6)
     return f"{p:.{digits}f}".removeprefix("0") if p < 1 else f"{p:.2f}"
 
 
 def _against(candidate: Candidate, theta: float) -> str:
-    """With as many digits as it takes to see on which side of theta the probability lies."""
+    """With enough digits to see on which side of theta the probability is."""
     p = _p(candidate)
     relation = "reaches" if p >= theta else "is below"
     for digits in range(2, 7):
-        # A calibrated theta has more digits than anybody wants to read.
+        # A calibrated theta has too many digits to read.
         enough = digits > 2 or round(theta, digits) == theta
         if enough and (p == theta or f"{p:.{digits}f}" != f"{theta:.{digits}f}"):
             break
@@ -478,5 +478,5 @@ def _against(candidate: Candidate, theta: float) -> str:
 
 
 def two_digits(probability: float | Decimal) -> str:
-    """Or three, where it has more."""
+    """Or three, if it has more."""
     return f"{probability:.2f}" if round(probability, 2) == probability else f"{probability:.3f}"

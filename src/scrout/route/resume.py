@@ -1,8 +1,7 @@
-"""A fixer's résumé: what it was tried on, what it solved and what that cost. One file a fixer; vectors are in
-task_vectors.py.
+"""A fixer's résumé: its known outcomes and their costs. One file per fixer; vectors are in task_vectors.py.
 
-A résumé belongs to agent, model and effort, whatever an entry of the pool is called. Where a pool's fixer has none,
-that of the same model under another agent or effort may stand in for it, and the decision says so.
+A résumé belongs to agent, model and effort, independent of names in a pool. If a fixer has none, it may borrow that of
+the same model with another agent or effort, and the decision says so.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ SHIPPED = Path(__file__).parent / "shipped"
 """Résumés of public models, their tasks and the fitted heads."""
 
 TYPICAL = Usage(input_tokens=100_000, cache_read_tokens=900_000, output_tokens=4_000)
-"""The tokens of an attempt, in proportion, to compare price lists by. 250 read for one written lies between the medians
-of Claude 4.5 Sonnet (157) and GPT-5 (453) in SWE-bench Pro's trajectories; nine tenths cached is an assumption."""
+"""Typical proportions of an attempt's tokens, to compare price lists. 250 read per written token is between the medians
+of Claude 4.5 Sonnet (157) and GPT-5 (453) in SWE-bench Pro's trajectories; nine tenths cached is an assumption.
+"""
 
-# What names of one model differ in between providers: a date, a release channel, a size that is implied.
+# Parts in which providers' names of one model differ: a date, a release channel, an implied size.
 _IDLE = re.compile(r"^(\d{6,8}|preview|latest|instruct|chat|exp|experimental|free|nitro|floor)$")
 
 
@@ -51,10 +51,10 @@ class Resume(FrozenModel):
     version: Literal[2] = 2
     key: FixerKey
     outcomes: tuple[Outcome, ...] = Field(min_length=1)
-    """Fewer than MIN_OUTCOMES: it is still growing, and nobody is judged by it."""
+    """Fewer than MIN_OUTCOMES: it is still growing, and is not used for decisions."""
     source: str = ""
     price: Price | None = None
-    """What the model's tokens cost when the outcomes were paid; None: unknown, and costs are taken as they were."""
+    """The token prices when the outcomes were paid; None: unknown, so costs are used unchanged."""
     made: date
 
     @property
@@ -78,9 +78,9 @@ class Resume(FrozenModel):
         return wilson(self.solved, self.n)
 
     def cost_usd(self, arm: Arm) -> Decimal | None:
-        """Mean over the attempts of this arm whose cost is known; None: there are none.
+        """Mean over the attempts of this arm with known cost; None: there are none.
 
-        A cost of exactly 0 among others that are not is a missing receipt, not a free attempt.
+        A cost of exactly 0 among others is a missing receipt, not a free attempt.
         """
         known = [outcome.cost_usd for outcome in self.outcomes if outcome.arm == arm and outcome.cost_usd is not None]
         paid = [cost for cost in known if cost > 0]
@@ -88,7 +88,7 @@ class Resume(FrozenModel):
         return (sum(chosen, Decimal(0)) / len(chosen)).quantize(CENT_FRACTION) if chosen else None
 
     def expected_cost_usd(self, price: Price | None, arm: Arm) -> Decimal | None:
-        """What an attempt costs at the price of the day, by this arm, else by the other one; None: unknown."""
+        """Expected cost of an attempt at current prices, from this arm, otherwise from the other one; None: unknown."""
         cost_usd = self.cost_usd(arm)
         if cost_usd is None:
             cost_usd = self.cost_usd("solo" if arm == "handoff" else "handoff")
@@ -105,7 +105,7 @@ class Resume(FrozenModel):
 
 @dataclass(frozen=True)
 class ResumeVectors:
-    """A résumé in one feature space, as the paper has it: centroids of what was solved and failed, the base rate."""
+    """A résumé in one feature space, as in the paper: centroids of solved and failed tasks, the base rate."""
 
     name: str
     solved: npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ def build_resume(
     price: Price | None = None,
     made: date | None = None,
 ) -> Resume:
-    """The résumé of a fixer, or a RouteError that says what its outcomes lack."""
+    """The résumé of a fixer; raises a RouteError that says what its outcomes lack."""
     n, solved = len(told), sum(one.outcome.resolved for one in told)
     if n < MIN_OUTCOMES:
         raise RouteError(f"{key} has {n} of {MIN_OUTCOMES} outcomes. Run it on {MIN_OUTCOMES - n} more tasks first.")
@@ -135,15 +135,16 @@ def build_resume(
 
 
 def _twice(outcomes: Iterable[Outcome]) -> str:
-    """What there is more than once, in words; empty: nothing."""
+    """Duplicates in words; empty: none."""
     (((instance_id, arm), count),) = Counter((one.instance_id, one.arm) for one in outcomes).most_common(1)
     return f"{count} outcomes of {instance_id!r} ({arm})" if count > 1 else ""
 
 
 def extended(former: Resume, new: Sequence[OutcomeWithText], *, replace: bool = False) -> list[OutcomeWithText]:
-    """The outcomes of a résumé and new ones; where both have the same task and arm, only `replace` lets the new count.
+    """A résumé's outcomes joined with new ones; if both have the same task and arm, `replace` is needed and the new one
+    counts.
 
-    Former ones come without their text, which the folder's vectors stand for.
+    Former outcomes have no text; the folder's vectors represent it.
     """
     fresh = {(one.outcome.instance_id, one.outcome.arm) for one in new}
     kept = [one for one in former.outcomes if (one.instance_id, one.arm) not in fresh]
@@ -158,13 +159,13 @@ def extended(former: Resume, new: Sequence[OutcomeWithText], *, replace: bool = 
 
 
 def keep(resume: Resume, told: Iterable[OutcomeWithText], embedder: Embedder, folder: Path) -> Path:
-    """Write a résumé into the folder, with the vectors of its tasks' texts, and say where it is."""
+    """Write a résumé into the folder, with the vectors of its tasks' texts; returns its path."""
     remember_texts({one.outcome.task: one.text for one in told}, embedder, folder)
     return save(resume, folder)
 
 
 def remember_texts(texts: Mapping[str, str], embedder: Embedder, folder: Path) -> None:
-    """Add tasks, by digest, in the spaces that need no more than their text."""
+    """Add tasks, by digest, in the spaces that need only their text."""
     titles = {task: title_of(text) for task, text in texts.items()}
     embedded = dict(zip(texts, embedder.embed(list(texts.values())), strict=True))
     remember(folder, text_space(embedder), embedded, titles)
@@ -172,7 +173,7 @@ def remember_texts(texts: Mapping[str, str], embedder: Embedder, folder: Path) -
 
 
 def text_space(embedder: Embedder) -> str:
-    """The feature space of task texts as this embedder sees them."""
+    """The feature space of task texts with this embedder."""
     return f"text/{embedder.name}"
 
 
@@ -186,9 +187,9 @@ def resume_vectors(resume: Resume, known: TaskVectors, space: str) -> ResumeVect
 
 
 def find(key: FixerKey, resumes: Mapping[FixerKey, Resume]) -> Resume | None:
-    """A fixer's résumé, else the one of the same model that is nearest: its effort first, then its agent.
+    """A fixer's résumé, otherwise the nearest one of the same model: with its effort first, then with its agent.
 
-    One that is still growing is passed over: a first verdict must not displace hundreds of public outcomes.
+    Growing résumés are skipped: a first verdict must not displace hundreds of public outcomes.
     """
     grown = [resume for resume in resumes.values() if not resume.growing]
     own = [resume for resume in grown if resume.key == key]
@@ -201,7 +202,7 @@ def find(key: FixerKey, resumes: Mapping[FixerKey, Resume]) -> Resume | None:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Whether two spellings name one model: `anthropic/claude-opus-4.6` and `claude-4-6-opus` do."""
+    """Whether two names mean the same model: `anthropic/claude-opus-4.6` and `claude-4-6-opus` do."""
     if not one or not other:
         return False
     mine, others = _plain(one), _plain(other)
@@ -209,16 +210,16 @@ def same_model(one: str, other: str) -> bool:
 
 
 def save(resume: Resume, folder: Path) -> Path:
-    """Write a résumé into the folder, replacing the fixer's former one, and say where."""
+    """Write a résumé into the folder, replacing the fixer's former one; returns its path."""
     path = folder / file_of(resume)
     write(path, resume.model_dump_json().encode())
     return path
 
 
 def load(*folders: Path) -> dict[FixerKey, Resume]:
-    """Every résumé in the folders by key, later folders winning; none where there is no such folder.
+    """Every résumé in the folders by key, later folders winning; none if the folder does not exist.
 
-    One that is still growing does not win over one that has grown.
+    A growing résumé does not replace a complete one.
     """
     resumes: dict[FixerKey, Resume] = {}
     for resume in read_all(folders, SUFFIX, _read, file_of, lambda one: f"the résumé of {one.key}"):
@@ -234,7 +235,7 @@ def file_of(resume: Resume) -> str:
 
 @lru_cache(maxsize=64)
 def _read(content: bytes) -> Resume:
-    """Frozen, so one serves all: a server reads the same files for every decision, and a table reads them twice."""
+    """Cached, because a server reads the same files for every decision, and a table reads them twice."""
     try:
         return Resume.model_validate_json(content)
     except ValidationError as error:
@@ -242,7 +243,9 @@ def _read(content: bytes) -> Resume:
 
 
 def _plain(model: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What tells a model from others: its words in any order, its numbers in theirs; no provider, date or channel."""
+    """The identifying parts of a model's name: its words in any order, its numbers in theirs; no provider, date or
+    channel.
+    """
     own = model.lower().rpartition("/")[2]
     own = re.sub(r"\d{4}-\d{2}-\d{2}", "", own)
     parts = [part for part in re.findall(r"[a-z]+|\d+", own) if not _IDLE.match(part)]

@@ -1,4 +1,4 @@
-"""The folder that résumés, vectors, heads and a calibration are kept in: how it is written, by one at a time."""
+"""The folder of résumés, vectors, heads and a calibration: file names, reading, and locks for writers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def file_name(name: str, suffix: str, safe: str = "") -> str:
-    """Different names get different files, and none leaves the folder: `/` becomes %2F."""
+    """Different names give different files, and none is outside of the folder: `/` becomes %2F."""
     return quote(name, safe=safe) + suffix
 
 
@@ -34,8 +34,10 @@ def read_all(
     file_of: Callable[[T], str],
     words: Callable[[T], str],
 ) -> Iterator[T]:
-    """What the files with this ending hold, folder by folder. One that is called otherwise than what it holds is
-    refused, since what is saved next would lie beside it."""
+    """The content of all files with this suffix, folder by folder.
+
+    A file whose name does not match its content is refused, because the next save would create a second one.
+    """
     for folder in folders:
         for path in sorted(folder.glob(f"*{suffix}")):
             try:
@@ -49,7 +51,7 @@ def read_all(
 
 @contextmanager
 def alone(folder: Path, what: str) -> Iterator[None]:
-    """Nobody else changes what is kept under this name meanwhile: reading, adding and writing takes three steps."""
+    """Lock these files against other processes: reading, adding and writing takes three steps."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(folder / f".{what}.lock")

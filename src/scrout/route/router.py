@@ -1,13 +1,11 @@
-"""The router: every fixer of the pool gets a probability and a cost, and the decision keeps why each of them lost.
+"""The router: gives every fixer of the pool a probability and a cost, and records why each one won or lost.
 
-By default a probability comes from how hard the task is (difficulty.py) and what the fixer's résumé says of its
-ability; under the policy `paper` from the paper's heads (heads.py). Each combination of feature spaces has a head and
-settings of its own: where a space is missing the decision is marked degraded and says so, and uses nothing of another
-one.
+By default, a probability comes from the task's difficulty (difficulty.py) and the fixer's ability from its résumé;
+under the policy `paper`, from the paper's heads (heads.py). Each combination of feature spaces has its own head and
+settings. If a space is missing, the decision is marked degraded, and uses nothing of other combinations.
 
-A fixer without a résumé has an unknown probability (p_solve None): it is never chosen on probability, only as the
-anchor. A model's hidden state whose head was fitted on another checkpoint is no missing space but a mistake, and
-refused.
+A fixer without a résumé has an unknown probability (p_solve None): it is never chosen by probability, only as the
+anchor. A hidden state whose head was fitted on another checkpoint is an error, not a missing space.
 """
 
 from __future__ import annotations
@@ -48,12 +46,13 @@ from scrout.route.task_vectors import TaskVectors
 
 NEAREST = 5
 BORROWED_SD = 0.3
-"""Log odds by which one model's ability may differ between agents or efforts: an assumption, so that a borrowed résumé
-is not believed as much as an own one."""
+"""Assumed standard deviation, in log odds, of one model's ability between agents or efforts, so that a borrowed
+résumé counts less than an own one.
+"""
 
 
 class Neighbour(FrozenModel):
-    """A known task, and what the pool's fixers made of it."""
+    """A known task, and its outcomes by the pool's fixers."""
 
     title: str
     similarity: float
@@ -68,7 +67,7 @@ class _Own:
     cost_usd: Decimal | None
     evidence: str
     borrowed: bool
-    """True: the résumé is of the same model under another agent or effort."""
+    """True: the résumé is of the same model with another agent or effort."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +77,7 @@ class _View:
     judged: DifficultyEstimate | None = None
     head: DifficultyHead | None = None
     features: Floats | None = None
-    """Of the task, as the head takes them."""
+    """Features of the task, for the head."""
 
 
 class _Calibrated(TypedDict):
@@ -93,14 +92,12 @@ class RoutingInputs:
     """From cheap to expensive, without reasons."""
     goal: Goal
     head: DifficultyHead | None
-    """What ease and effort come from; None: nothing does, and probabilities are base rates or those of the paper's
-    heads.
-    """
+    """The head for ease and effort; None: there is none, and probabilities are base rates or from the paper's heads."""
     features: Floats | None
     missing: tuple[str, ...]
-    """Why each of the feature spaces that did not count did not."""
+    """Why each unused feature space was not used."""
     takes_state: bool
-    """Whether some fitted head takes a scout's state."""
+    """Whether a fitted head takes a scout's state."""
 
 
 class Router:
@@ -119,9 +116,9 @@ class Router:
         self._dials: dict[tuple[str, ...], Dial | None] = {}
 
     def route(self, text: str, state: State | None) -> Decision:
-        """Choose a fixer for a task by its text and what the scout knows of it."""
+        """Choose a fixer for a task by its text and the scout's state."""
         pool, route = self.settings.fixers, self.settings.route
-        if state is not None and len(pool) > 1:  # of one fixer nothing depends on the state
+        if state is not None and len(pool) > 1:  # with one fixer, nothing depends on the state
             self._refuse_other_checkpoint(state.space)
         view, weighed = self._weigh(text, state)
         weighed = cheapest_first(weighed)
@@ -156,14 +153,14 @@ class Router:
         )
 
     def _explained(self, candidate: Candidate, made: PolicyChoice) -> Candidate:
-        """The candidate with why it won or lost, instead of only where its probability comes from."""
+        """The candidate with the reason why it won or lost, instead of only the source of its probability."""
         why = made.reason if candidate.fixer == made.fixer else made.lost.get(candidate.fixer, "") or candidate.reason
         if self.settings.fix.free_first and not self.settings.fixer(candidate.fixer).has_model:
             why += "; it is free and tries first where the gate verified a reproduction"
         return candidate.model_copy(update={"reason": why})
 
     def look(self, text: str, state: State | None) -> RoutingInputs:
-        """What `route` decides by, for whoever explains a decision."""
+        """The inputs of `route`, for explaining a decision."""
         view, weighed = self._weigh(text, state)
         candidates = cheapest_first(weighed)
         paper = self.settings.route.policy == "paper"
@@ -178,7 +175,7 @@ class Router:
         )
 
     def nearest(self, text: str, most: int = NEAREST) -> list[Neighbour]:
-        """The known tasks whose texts are nearest, with what the pool's fixers made of them."""
+        """The known tasks with the nearest texts, and their outcomes by the pool's fixers."""
         place, rows = self.known.space(text_space(self.embedder))
         if not len(rows):
             return []
@@ -223,7 +220,7 @@ class Router:
 
     @cached_property
     def _arm(self) -> Arm:
-        """The arm that costs are compared in: with a handoff, if all of the pool's résumés know it."""
+        """The arm for comparing costs: with a handoff, if all of the pool's résumés have it."""
         agents = [own for one in self.settings.fixers if one.has_model and (own := self._find(one)) is not None]
         costs = [(own.cost_usd("solo"), own.cost_usd("handoff")) for own in agents]
         known = [handoff for solo, handoff in costs if solo is not None or handoff is not None]
@@ -236,14 +233,14 @@ class Router:
         if key not in self.resumes:
             names = ", ".join(sorted(map(str, self.resumes))) or "none"
             raise RouteError(
-                f"fixer {fixer.name!r} goes by the résumé {key}, which is not there. Known are: {names}. "
-                "Add it with `scrout fixers add`, or name another."
+                f"fixer {fixer.name!r} uses the résumé {key}, which does not exist. These exist: {names}. Add it "
+                f"with `scrout fixers add`, or name another."
             )
         named = self.resumes[key]
         return None if named.growing else named
 
     def _weigh(self, text: str, state: State | None) -> tuple[_View, list[Candidate]]:
-        # The sort by cost that follows is stable, so this order ranks the fixers whose cost is unknown.
+        # The following sort by cost is stable, so this order ranks the fixers with unknown cost.
         pool = sorted(self.settings.fixers, key=output_price)
         if self.settings.route.policy == "paper":
             return self._by_heads(pool, text, state)
@@ -288,7 +285,7 @@ class Router:
         return dict(zip(resumes, zip(*(column.tolist() for column in columns), strict=True), strict=True))
 
     def _view(self, text: str, state: State | None) -> _View:
-        """The task as the head of the most spaces sees it."""
+        """The task as the head with the most spaces sees it."""
         vectors: dict[str, npt.ArrayLike] = {text_counts.SPACE: text_counts.count(text)}
         if state is not None:
             vectors[state.space] = np.array(state.vector)
@@ -309,7 +306,7 @@ class Router:
         return _View(head.spaces, tuple(missing), head.judge(features), head, features)
 
     def _by_heads(self, pool: Sequence[Fixer], text: str, state: State | None) -> tuple[_View, list[Candidate]]:
-        """By the paper's recipe: the plain mean of what the heads of the spaces at hand say."""
+        """By the paper's method: the mean of the probabilities from the available spaces' heads."""
         vectors: dict[str, npt.ArrayLike] = {text_space(self.embedder): self.embedder.embed([text])}
         if state is not None:
             vectors[state.space] = np.array([state.vector], dtype=np.float64)
@@ -342,7 +339,7 @@ class Router:
     def _ability(self, head: DifficultyHead, own: Resume) -> Ability:
         key = (head.combination, own.key)
         if key not in self._abilities:
-            # With a handoff is how the fixer will work here, so that is the outcome to go by where there are both.
+            # The fixer will work with a handoff here, so prefer that outcome if there are both.
             best = {
                 outcome.instance_id: outcome for outcome in sorted(own.outcomes, key=lambda one: one.arm == "handoff")
             }
@@ -353,7 +350,7 @@ class Router:
         return self._abilities[key]
 
     def _ease(self, head: DifficultyHead, tasks: Sequence[str]) -> Floats:
-        """Of known tasks: by this head, else by one of fewer spaces where a vector is missing, else as average ones."""
+        """The ease of known tasks: from this head, from one with fewer spaces if a vector is missing, or average."""
         ease, open_ = np.zeros(len(tasks)), np.ones(len(tasks), dtype=bool)
         fewer = [one for spaces, one in self._difficulty.items() if set(spaces) < set(head.spaces)]
         for one in (head, *sorted(fewer, key=lambda one: -len(one.spaces))):
@@ -389,8 +386,9 @@ class Router:
         return found
 
     def _dial(self, spaces: tuple[str, ...]) -> Dial | None:
-        """The calibrated dial, if it is of exactly these spaces, as probabilities of others rise otherwise; else one
-        over the known tasks, with this pool's probabilities and costs. None: nothing is known."""
+        """The calibrated dial, if it is of exactly these spaces, because probabilities of others rise differently;
+        otherwise, one over the known tasks, with this pool's probabilities and costs. None: nothing is known.
+        """
         found = self._calibration
         if found is not None and self._is_of_this_pool and combination(found.spaces) == combination(spaces):
             return found.dial
@@ -414,7 +412,7 @@ class Router:
 
     @cached_property
     def _is_of_this_pool(self) -> bool:
-        """Whether the calibration is of the fixers in the pool: what a solve is worth depends on who is there."""
+        """Whether the calibration has the pool's fixers: the worth of a solve depends on them."""
         assert self._calibration is not None
         judged = {str(own.key) for fixer in self.settings.fixers if (own := self.resume_of(fixer)) is not None}
         return judged == set(self._calibration.fixers)
@@ -447,7 +445,7 @@ class Router:
         return tuple(solved), tuple(failed)
 
     def _refuse_other_checkpoint(self, space: str) -> None:
-        """Numbers of two models' states mean different things, even where the models are two trainings of one."""
+        """States of two models have different meanings, even if both are trainings of the same one."""
         mine = _checkpoint(space)
         spaces = {*self._heads, *(one for combined in self._difficulty for one in combined)}
         fitted = {found for found in map(_checkpoint, spaces) if found}
@@ -459,7 +457,7 @@ class Router:
 
 
 def _checkpoint(space: str) -> str:
-    """The digest in a space like `hidden/<digest>/layer-4/last/3584`; empty: it is no model's hidden state."""
+    """The digest in a space like `hidden/<digest>/layer-4/last/3584`; empty: it is not a model's hidden state."""
     kind, _, rest = space.partition("/")
     return rest.partition("/")[0] if kind == "hidden" else ""
 

@@ -1,4 +1,4 @@
-"""The arithmetic of routing: logistic regression, resampled intervals, the hull of random mixes of fixers, climbs."""
+"""Statistics for routing: logistic regression, resampled intervals, the hull of random mixes of fixers, and climbs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats = npt.NDArray[np.float64]
 DRAWS = 2000
 SEED = 0
 MIN_GAIN = 1e-9
-"""A probability that is higher by less is no step worth a price."""
+"""A smaller gain of probability is not a step worth a price."""
 
 
 @lru_cache(maxsize=4)
 def resamples(n: int, draws: int = DRAWS, seed: int = SEED) -> Floats:
-    """A row a draw: the share of each of n tasks among n that were drawn with replacement. Not to be written to."""
+    """A row per draw: the share of each of n tasks among n drawn with replacement. Read-only."""
     counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
     shares = counts.astype(np.float64) / n
     shares.flags.writeable = False
@@ -29,17 +29,17 @@ def resamples(n: int, draws: int = DRAWS, seed: int = SEED) -> Floats:
 
 
 def estimate(value: float, drawn: Floats) -> Estimate:
-    """The figure and where 95% of its draws lie; draws without a value (nan) are left out."""
+    """The estimate with the interval of 95% of its draws; draws without a value (nan) are left out."""
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    # Rounding takes the sign from a zero that sums of floats only come near to.
+    # Rounding removes the sign of a sum of floats that is nearly zero.
     value, low, high = (round(float(number), 12) + 0.0 for number in (value, low, high))
     return Estimate(value=value, low=low, high=high)
 
 
 def hull(points: Floats) -> Floats:
-    """The corners of the best that mixing solo fixers at random can reach: rows (cost, solve rate), rising in both.
+    """The corners of the best random mixes of single fixers: rows (cost, solve rate), both ascending.
 
-    It starts at the cheapest fixer: nothing that always tries can cost less. It ends at the strongest.
+    It starts at the cheapest fixer, because no strategy that always tries costs less, and ends at the strongest.
     """
     rows = np.asarray(points, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != 2 or not len(rows) or not np.isfinite(rows).all():
@@ -49,7 +49,7 @@ def hull(points: Floats) -> Floats:
     corners: list[tuple[float, float]] = []
     for cost, solve in sorted(map(tuple, rows.tolist()), key=lambda point: (point[0], -point[1])):
         if corners and solve <= corners[-1][1]:
-            continue  # as expensive or more expensive, and no better
+            continue  # at least as expensive, and not better
         while len(corners) > 1 and _below(corners[-2], corners[-1], (cost, solve)):
             corners.pop()
         corners.append((cost, solve))
@@ -59,10 +59,10 @@ def hull(points: Floats) -> Floats:
 def hull_at(costs: Floats, solves: Floats, at: npt.ArrayLike) -> Floats:
     """The hull's solve rate at a cost, one for each row of fixers; nan left of the cheapest, flat right of the best.
 
-    The best mixture never needs more than two fixers, so every pair is tried: no sorting, and all rows at once.
+    The best mix never needs more than two fixers, so this tries every pair: no sorting, and all rows at once.
     """
     c, s = np.asarray(costs, dtype=np.float64), np.asarray(solves, dtype=np.float64)
-    # What costs as much as a fixer up to rounding costs as much.
+    # Costs that are equal up to rounding count as equal.
     x = np.asarray(at, dtype=np.float64)[..., None] * (1 + 1e-12)
     alone = np.where(c <= x, s, -np.inf).max(axis=-1)
     left, right = c[..., :, None], c[..., None, :]
@@ -74,11 +74,11 @@ def hull_at(costs: Floats, solves: Floats, at: npt.ArrayLike) -> Floats:
 
 
 def mix(costs: Floats, solves: Floats, at: float) -> Floats:
-    """How often to draw each fixer, so that the mean cost is at most `at` and the solve rate is the hull's."""
+    """How often to use each fixer, so that the mean cost is at most `at` and the solve rate is the hull's."""
     corners = hull(np.column_stack([costs, solves]))
     if at < corners[0][0]:
         least = usd(corners[0][0], 4)
-        raise RouteError(f"no mixture of these fixers costs {usd(at, 4)} a task; the cheapest costs {least}.")
+        raise RouteError(f"no mixture of these fixers costs {usd(at, 4)} per task; the cheapest costs {least}.")
     shares = np.zeros(len(costs))
     places = [int(np.flatnonzero((costs == cost) & (solves == solve))[0]) for cost, solve in corners]
     above = int(np.searchsorted(corners[:, 0], at, side="right"))
@@ -93,10 +93,10 @@ def mix(costs: Floats, solves: Floats, at: float) -> Floats:
 
 
 def climbs(probabilities: Floats, costs: Floats) -> tuple[Floats, Floats]:
-    """Every step that some task would take as a solve gains in worth: its price a further solve, and the cost it adds.
+    """Every step that a task would take as the worth of a solve rises: the price per additional solve, and the added
+    cost.
 
-    A task starts at its cheapest fixer and ends at its likeliest; nan in probabilities or costs: that fixer is left
-    out.
+    A task starts at its cheapest fixer and ends at its likeliest; a fixer with nan as probability or cost is left out.
     """
     c = np.asarray(costs, dtype=np.float64)
     p = np.where(np.isfinite(c), np.asarray(probabilities, dtype=np.float64), np.nan)
@@ -128,14 +128,14 @@ def climbs(probabilities: Floats, costs: Floats) -> tuple[Floats, Floats]:
 
 
 def _below(one: tuple[float, float], middle: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether the middle point lies on or under the line between the others."""
+    """Whether the middle point is on or under the line between the others."""
     rise = (middle[1] - one[1]) * (other[0] - one[0])
     return rise <= (other[1] - one[1]) * (middle[0] - one[0])
 
 
 MAX_STEPS = 100
 TOLERANCE = 1e-9
-"""A gradient per row below this is the optimum."""
+"""A gradient per row below this counts as the optimum."""
 
 
 def fit_logistic(
@@ -143,7 +143,7 @@ def fit_logistic(
 ) -> Floats:
     """The minimum of log loss plus half the squared distance from `centre`, weighted by `precision`; y may be shares.
 
-    The objective is convex; a Newton step that would overshoot is halved until it no longer climbs.
+    The objective is convex; a Newton step that overshoots is halved until the objective no longer rises.
     """
     w = np.zeros(x.shape[1]) + centre
 

@@ -1,6 +1,6 @@
-"""The tasks whose outcomes are known, as vectors: one file a feature space, one row a task.
+"""Vectors of the tasks with known outcomes: one file per feature space, one row per task.
 
-Résumés name tasks by digest and hold no vectors, so that fixers who tried the same tasks share them, and a new feature
+Résumés name tasks by digest and contain no vectors, so fixers that tried the same tasks share them, and a new feature
 space needs no new résumé.
 """
 
@@ -26,14 +26,14 @@ _SUFFIX = ".vectors.npz"
 
 
 class TaskVectors:
-    """Tasks in one or more folders; where two hold the same task, the last folder's word counts."""
+    """Tasks in one or more folders; if two have the same task, the last folder wins."""
 
     def __init__(self, *folders: Path) -> None:
         self.folders = folders
         self._spaces: dict[str, tuple[dict[str, int], Rows]] = {}
 
     def vectors(self, space: str, tasks: Sequence[str]) -> tuple[npt.NDArray[np.bool_], Rows]:
-        """Which of the tasks have a vector in the space, and the vectors of those, in their order."""
+        """Which of the tasks have a vector in the space, and these vectors in their order."""
         place, rows = self.space(space)
         found = np.array([task in place for task in tasks], dtype=bool)
         return found, rows[[place[task] for task in tasks if task in place]]
@@ -68,7 +68,7 @@ class TaskVectors:
 def remember(
     folder: Path, space: str, vectors: Mapping[str, Sequence[float] | Rows], titles: Mapping[str, str]
 ) -> None:
-    """Add tasks to a folder, by digest; one that is there already gets its new vector."""
+    """Add tasks to a folder, by digest; an existing one gets its new vector."""
     if not vectors:
         return
     with alone(folder, "known"):
@@ -77,9 +77,11 @@ def remember(
         kept |= {task: np.asarray(vector, dtype=np.float32) for task, vector in vectors.items()}
         sizes = {len(vector) for vector in kept.values()}
         if len(sizes) > 1:
-            raise RouteError(f"vectors of {sorted(sizes)} numbers in one space {space}. Build it again.")
+            raise RouteError(f"the space {space} has vectors of different sizes: {sorted(sizes)}. Build it again.")
         if not all(np.isfinite(vector).all() for vector in kept.values()):
-            raise RouteError(f"a vector for {space} holds numbers that are none. Embed or scout the task again.")
+            raise RouteError(
+                f"a vector for {space} contains values that are not numbers. Embed or scout the task again."
+            )
         write(folder / file_name(space, _SUFFIX), _packed(kept))
         told = _read_titles(folder) | {task: title[:MAX_TITLE_CHARS] for task, title in titles.items()}
         write(folder / TITLES, json.dumps(told, ensure_ascii=False, sort_keys=True).encode())
@@ -88,7 +90,7 @@ def remember(
 def _packed(vectors: Mapping[str, Rows]) -> bytes:
     """Sorted by task, so that the same tasks give the same file.
 
-    Rows of length one are kept in half precision, which is small enough to ship; a scout's counts may not fit into it.
+    Normalized rows are stored in half precision, which is small enough to ship; a scout's counts may not fit into it.
     """
     tasks = sorted(vectors)
     rows = np.array([vectors[task] for task in tasks], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""What can be counted in a task's text alone: a feature space that every task has, scouted or not."""
+"""Counts from a task's text alone: a feature space that every task has, scouted or not."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 SPACE = "counts-1"
-"""A change of meaning below is a new name."""
+"""If the meaning of a feature below changes, change this name."""
 
 NAMES: tuple[str, ...] = (
     "log_chars",
-    "log_requirements_chars",  # long-form tasks spell out what has to hold,
-    "log_interface_chars",  # and what has to exist afterwards
+    "log_requirements_chars",  # long-form tasks specify requirements,
+    "log_interface_chars",  # and names that must exist afterwards
     "log_lines",
     "bullets",
-    "code_share",  # of the characters, inside fences
+    "code_share",  # share of the characters inside fences
     "quoted_names",
     "paths",
     "snake_case_names",
@@ -26,9 +26,9 @@ NAMES: tuple[str, ...] = (
 )
 
 MAX_CHARS = 200_000
-"""What follows in a longer text does not count."""
+"""Longer texts are cut."""
 MAX_PATH_CHARS = 300
-"""What is longer holds no path; searching it for one would take the square of its length."""
+"""Longer words contain no path, and searching them takes quadratic time."""
 
 _REQUIREMENTS = re.compile(r"^Requirements:$(.*?)(?=^New interfaces introduced:$|\Z)", re.MULTILINE | re.DOTALL)
 _INTERFACE = re.compile(r"^New interfaces introduced:$(.*)\Z", re.MULTILINE | re.DOTALL)

@@ -1,8 +1,8 @@
-"""Workspaces that are plain copies, and commands without a mount namespace, for tiers that cannot show an overlay.
+"""Plain copies as workspaces, and commands without a mount namespace, for tiers without overlays.
 
-A copy costs time and room for each workspace, unless the disk can share blocks between files. Where nothing can be
-mounted, paths in a command are rewritten to where things lie on the host. That reaches its arguments and environment,
-not what its files hold: an editable install, say, still names the user's own tree.
+Each workspace costs time and disk space, unless the file system can share blocks between files. Without mounts, paths
+in a command's arguments and environment are rewritten to host paths. Files are not rewritten: an editable install, for
+example, still names the user's own tree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CP = ("cp", "-Rpc") if sys.platform == "darwin" else ("cp", "-a", "--reflink=au
 
 
 class CopiedWorkspace(Workspace):
-    """A full copy of the base: what lies in `upper` is all there is."""
+    """A full copy of the base; `upper` holds all of it."""
 
     def make(self) -> None:
         self._make_folders("", "out", "scratch", "scratch/home")
@@ -60,7 +60,7 @@ class CopiedWorkspace(Workspace):
 
 
 class WithoutMounts:
-    """What is the same of all tiers that can mount nothing: commands run as the caller, among the host's files."""
+    """Shared code of the tiers that cannot mount: commands run as the caller, among the host's files."""
 
     overlays = False
     mounts = False
@@ -75,18 +75,18 @@ class WithoutMounts:
 
 
 def in_folder(folder: str) -> tuple[str, ...]:
-    """What starts a command in a folder, where the sandbox itself cannot."""
+    """The prefix that starts a command in a folder, for sandboxes that cannot do that themselves."""
     return ("/bin/sh", "-c", 'cd "$0" && exec "$@"', folder)
 
 
 @cache
 def _size(tree: Path) -> tuple[int, int]:
-    """A base never changes, so it is measured once."""
+    """Cached, because a base never changes."""
     return measure(tree)
 
 
 def _entries(tree: Path) -> Iterator[str]:
-    """Everything below but folders and the top .git."""
+    """Everything below a folder except folders and the top .git."""
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -103,13 +103,13 @@ def _entries(tree: Path) -> Iterator[str]:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """Differs after any change, undone or not: of all times this is the one that a command cannot set."""
+    """A stamp that differs after any change, undone or not: the ctime, which a command cannot set."""
     entry = path.lstat()
     return entry.st_ino, entry.st_ctime_ns
 
 
 def at_host_paths(command: Command) -> Command:
-    """The same command for a tier that mounts nothing: every path that a mount would have moved is spelled out."""
+    """The command with every mounted path replaced by its host path, for a tier that cannot mount."""
     view = command.view
     assert isinstance(view, Copy)
     moves = {mount.target: str(mount.source) for mount in command.mounts}
@@ -129,7 +129,7 @@ def at_host_paths(command: Command) -> Command:
 
 
 def at_inside_paths(output: bytes, view: Copy) -> bytes:
-    """What a command printed, with the paths that other tiers would have shown: they are the same in every run."""
+    """Output with host paths replaced by the paths that other tiers show, which are the same in every run."""
     for here, inside in ((view.folder, view.target), (view.scratch, "/tmp")):
         output = output.replace(os.fsencode(here), os.fsencode(inside))
     return output

@@ -1,8 +1,8 @@
-"""The repository's own environment: which interpreter and dependencies its commands run with, and where they lie.
+"""The repository's environment: the interpreter and dependencies of its commands, and their folders.
 
-A virtual environment and node_modules of the repository's, else what `scrout env build` made, else the caller's own
-programs. Finding is quick and builds nothing. What lies on the host is mounted read-only at the path it has there,
-because virtual environments and editable installs hold absolute paths.
+In this order: the repository's virtual environment and node_modules, a build of `scrout env build`, the caller's
+programs. Finding is quick and builds nothing. Host folders are mounted read-only at their own paths, because virtual
+environments and editable installs contain absolute paths.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ from scrout.sandbox.tier import Mount
 from scrout.sandbox.workspace import Base
 
 SHIMS = "/opt/scrout/bin"
-"""Where `python` is put when only `python3` exists, as on a bare Debian."""
+"""Folder for a `python` link if only `python3` exists, as on a bare Debian."""
 _MOST_CFG_BYTES = 100_000
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What a command of the repository needs to see."""
+    """The part of the host that a command of the repository needs to see."""
 
     label: str
-    """Where it came from, for people."""
+    """Its source, in words."""
     python: str
-    """Absolute path of the interpreter, inside as outside; empty: there is none."""
+    """Absolute path of the interpreter, the same inside and outside; empty: none."""
     path: str
-    """PATH inside."""
+    """PATH inside of the sandbox."""
     mounts: tuple[Mount, ...]
     sets: tuple[tuple[str, str], ...] = ()
-    """Further variables."""
+    """More variables."""
     missing: str = ""
-    """That dependencies the project asks for are not installed, why, and the next step; empty: nothing is known to be
-    missing."""
+    """Warning about missing dependencies, with the reason and the next step; empty: none is known to be missing."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -56,7 +55,7 @@ class Environment:
             "LANG": "C.UTF-8",
             "TERM": "dumb",
             "USER": "sandbox",
-            # A stray cache file would otherwise end up in the patch.
+            # Otherwise, cache files would end up in the patch.
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
@@ -66,16 +65,16 @@ class Environment:
 
 @dataclass(frozen=True)
 class EnvironmentPlan:
-    """What a repository has, and what would have to be built for it."""
+    """A repository's environment, and the builds that it would need."""
 
     start: Environment
-    """What there is without any build."""
+    """The environment without any build."""
     slots: tuple[Slot, ...]
-    """One for each recipe that nothing of the repository's own satisfies, built or not."""
+    """Recipes that the repository's own environment does not satisfy, built or not."""
 
 
 def find_environment(repo: Path, settings: EnvironmentSettings, base: Base | None = None) -> Environment:
-    """What commands of the repository run with. Without a base nothing is known of what the project asks for."""
+    """The environment for commands of the repository. Without a base, the project's requirements are unknown."""
     plan = plan_environment(repo, settings, base)
     found, missing, labels = plan.start, [], []
     for each in plan.slots:
@@ -93,14 +92,14 @@ def find_environment(repo: Path, settings: EnvironmentSettings, base: Base | Non
                 f"{each.recipe.source} asks for dependencies, and no environment was built for them; run "
                 "`scrout env build`, or install them into a .venv in the repository."
             )
-    # Where Python came with a build, the caller's has no part in it.
+    # If Python came with a build, do not use the caller's.
     if plan.start.label and not any(each.recipe.installs_python and each.built() for each in plan.slots):
         labels.insert(0, plan.start.label)
     return replace(found, label="; ".join(labels), missing=" ".join(missing))
 
 
 def plan_environment(repo: Path, settings: EnvironmentSettings, base: Base | None) -> EnvironmentPlan:
-    """Which recipes apply, after what the repository has of its own."""
+    """Find the repository's environment and the recipes that apply."""
     recipes = find_recipes(base, settings.setup) if base else ()
     own = _own_venv(repo, settings, base)
     start = own or _from_caller()
@@ -119,7 +118,7 @@ def plan_environment(repo: Path, settings: EnvironmentSettings, base: Base | Non
 
 
 def _identity(recipe: Recipe, start: Environment) -> str:
-    """The interpreter, where a build depends on it."""
+    """The interpreter's identity, if a build depends on it."""
     return os.path.realpath(start.python) if recipe.installs_python and start.python else ""
 
 
@@ -143,9 +142,9 @@ def _with_built(environment: Environment, built: Slot) -> Environment:
 
 
 def _own_venv(repo: Path, settings: EnvironmentSettings, base: Base | None) -> Environment | None:
-    """The virtual environment that is named, else one the repository has, unless a setup command takes its place.
+    """The virtual environment named in the settings, otherwise the repository's, unless a setup command replaces it.
 
-    Not one that is committed: it is no installation of the user's, and says which folders of the host to mount.
+    A committed one is not used: it is not the user's installation, and names host folders to mount.
     """
     if settings.venv:
         folder = repo / settings.venv
@@ -155,8 +154,8 @@ def _own_venv(repo: Path, settings: EnvironmentSettings, base: Base | None) -> E
             )
         if _is_tracked(repo, settings.venv, base):
             raise ConfigError(
-                f"environment.venv is {settings.venv!r}, which is committed and so came with the repository. Name an "
-                "environment that you made."
+                f"environment.venv is {settings.venv!r}, which is committed to the repository, so its author made "
+                f"it. Name an environment that you made."
             )
         return _from_venv(repo, folder, f"the repository's {settings.venv}")
     for name in () if settings.setup else (".venv", "venv"):
@@ -168,7 +167,7 @@ def _own_venv(repo: Path, settings: EnvironmentSettings, base: Base | None) -> E
 
 
 def _is_tracked(repo: Path, name: str, base: Base | None) -> bool:
-    """Whether anything at this path is committed, at the base or at HEAD, whose files the work tree holds."""
+    """Whether this path is committed, at the base or at HEAD, whose files are in the work tree."""
     inside = os.path.relpath(os.path.normpath(repo / name), repo)
     if Path(inside).parts[:1] == (os.pardir,):
         return False
@@ -180,14 +179,14 @@ def _is_tracked(repo: Path, name: str, base: Base | None) -> bool:
     with found.borrowed() as git:
         if git("ls-tree", "-z", "--full-tree", "HEAD", "--", inside):
             return True
-        # A disk that does not tell cases apart finds `.VENV` too.
+        # A case-insensitive disk also finds `.VENV`.
         top = Path(inside).parts[0]
         listed = map(os.fsdecode, git("ls-tree", "-z", "--full-tree", "--name-only", "HEAD").split(b"\0"))
         return any(name != top and name.casefold() == top.casefold() for name in listed)
 
 
 def _is_real_folder(folder: Path) -> bool:
-    """Not a link, which may have come with the repository and name any folder of the host's."""
+    """Whether it is a folder and not a symlink, which could come with the repository and point to any host folder."""
     return folder.is_dir() and not folder.is_symlink()
 
 
@@ -209,13 +208,13 @@ def _from_venv(repo: Path, folder: Path, label: str) -> Environment:
 
 
 def _is_installation(repo: Path, mount: Mount) -> bool:
-    """Whether a folder that pyvenv.cfg names may be mounted: a Python of the user's or the system's, and no more.
+    """Whether a folder named by pyvenv.cfg may be mounted: it must be a Python installation of the user or the system.
 
-    The file may have come with the repository, in an archive say, and name any folder of the host's.
+    The file may come with the repository, for example in an archive, and name any host folder.
     """
     prefix = mount.source
     for path in (Path(mount.target), prefix):
-        # Of a repository nothing counts, its links least of all.
+        # Nothing in a repository counts, least of all its symlinks.
         if path.is_relative_to(repo) or repo.is_relative_to(path):
             return False
     if any(around.is_relative_to(prefix) for around in (Path.home().resolve(), cache_folder(), data_folder())):
@@ -234,7 +233,7 @@ def _from_caller() -> Environment:
     except (OSError, subprocess.SubprocessError, ValueError):
         return Environment(f"{found} does not run", "", _SYSTEM_PATH, ())
     if not Path(executable).is_relative_to(prefix) and not executable.startswith("/usr/"):
-        executable = os.path.realpath(executable)  # started through a link from a folder that is not mounted
+        executable = os.path.realpath(executable)  # started through a symlink in a folder that is not mounted
     mounts = [*_prefix_mounts(Path(prefix) / "bin"), *_prefix_mounts(Path(base_prefix) / "bin")]
     binaries = str(Path(executable).parent)
     path = f"{binaries}:{SHIMS}:{_SYSTEM_PATH}" if not binaries.startswith("/usr/bin") else f"{SHIMS}:{_SYSTEM_PATH}"
@@ -244,8 +243,10 @@ def _from_caller() -> Environment:
 
 @lru_cache(maxsize=16)
 def _asked(python: str, env: frozenset[tuple[str, str]]) -> tuple[str, str, str]:
-    """Where an interpreter says that it is. A version manager's script may stand for it, which takes a tenth of a
-    second, so a batch asks once, and goes by variables and by files around the current folder: never in a repository.
+    """The path that an interpreter itself reports, because the program may be a version manager's script.
+
+    Takes a tenth of a second, so a batch asks once. The script reads variables and files of the current folder, so it
+    never runs in a repository.
     """
     script = "import sys; print(sys.executable); print(sys.prefix); print(sys.base_prefix)"
     told = subprocess.run(
@@ -256,7 +257,7 @@ def _asked(python: str, env: frozenset[tuple[str, str]]) -> tuple[str, str, str]
 
 
 def _prefix_mounts(binaries: Path) -> list[Mount]:
-    """The installation that a `bin` folder belongs to, unless /usr, which is always there."""
+    """The installation that a `bin` folder belongs to, unless it is /usr, which is always mounted."""
     real = Path(os.path.realpath(binaries)).parent
     found = {prefix: Path(os.path.realpath(prefix)) for prefix in (binaries.parent, real)}
     system = (Path("/"), Path("/usr"))
@@ -267,7 +268,7 @@ def _prefix_mounts(binaries: Path) -> list[Mount]:
     ]
 
 
-# Programs of other languages, where they lie outside of /usr
+# Programs of other languages outside of /usr
 
 
 def _node(environment: Environment) -> Environment:
@@ -275,7 +276,7 @@ def _node(environment: Environment) -> Environment:
     if program is None:
         return environment
     prefix = program.parent.parent
-    # Not the prefix itself, which can be somebody's ~/.local.
+    # Not the prefix itself, which may be ~/.local.
     folders = [folder for folder in (prefix / "bin", prefix / "lib" / "node_modules") if folder.is_dir()]
     return _with_tool(environment, program.parent, folders)
 
@@ -288,7 +289,7 @@ def _go(environment: Environment) -> Environment:
 
 
 def _cargo(environment: Environment) -> Environment:
-    """cargo, as rustup installs it. Not all of ~/.cargo, which holds the registry's token."""
+    """cargo as rustup installs it, without the rest of ~/.cargo, which contains the registry's token."""
     found = find_program("cargo")
     rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
     if found is None or found.startswith("/usr/") or not rustup.is_dir():
@@ -302,7 +303,7 @@ _TOOLS: dict[str, Callable[[Environment], Environment]] = {"package.json": _node
 
 
 def _program(name: str) -> Path | None:
-    """Where a program on PATH really lies; None: nowhere, or under /usr, which is always there."""
+    """The real path of a program on PATH; None if there is none, or it is under /usr, which is always mounted."""
     found = find_program(name)
     real = Path(os.path.realpath(found)) if found else None
     return None if real is None or real.is_relative_to("/usr") else real
@@ -310,6 +311,7 @@ def _program(name: str) -> Path | None:
 
 def _with_tool(environment: Environment, binaries: Path, folders: list[Path]) -> Environment:
     mounts = tuple(Mount(folder, str(folder)) for folder in folders)
-    # Before the system's, as on the caller's PATH; behind Python's, which may lie beside them in another version.
+    # Before the system's folders, as on the caller's PATH; after Python's, which may contain other versions of the same
+    # programs.
     path = environment.path.replace(_SYSTEM_PATH, f"{binaries}:{_SYSTEM_PATH}")
     return replace(environment, path=path, mounts=(*environment.mounts, *mounts))

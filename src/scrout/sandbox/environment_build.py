@@ -1,8 +1,8 @@
-"""Builds a repository's environment: its recipes' lines, one by one, in a sandbox that has network.
+"""Builds a repository's environment: runs its recipes line by line, in a sandbox with network.
 
 A build runs code of the project and of its dependencies. It sees the base commit, the caller's programs and package
-index configuration, and writes to a folder of its own; the host's network, loopback included, is open to it. Not
-bounded: what it writes to that folder.
+index configuration, and writes to its own folder. It can use the host's network, loopback included. The size of that
+folder is not limited.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scrout.sandbox.tier import Command, Completed, Limits, Mount, Tier
 from scrout.sandbox.workspace import Base, Workspace, remove_folder
 
 MOST_LEFT = 1000
-"""Paths that a build may leave in the repository; each is a mount of every later command."""
+"""Maximum number of paths that a build may leave in the repository; each is mounted for every later command."""
 _HOME = "/opt/scrout/home"
 _CACHE = "/opt/scrout/cache"
 _TAIL_CHARACTERS = 4_000
@@ -41,7 +41,8 @@ _LIMITS = Limits(
     files=2_000_000,
     output_bytes=200_000,
 )
-# Of a script with several lines, says which one failed. Read by every bash of the build, so the outermost says it last.
+# In a script of several lines, reports which one failed. Every bash of the build reads it, so the outermost reports
+# last.
 _TRAP = """trap 'printf "\\n[failed] %s\\n" "$BASH_COMMAND"' ERR\n"""
 _FAILED_LINE = re.compile(r"^\[failed\] (.+)$", re.M)
 _COMPLAINT = re.compile(r"error|not found|no such|cannot|could not|unable|denied|failed", re.IGNORECASE)
@@ -57,11 +58,14 @@ async def build_environment(
     *,
     force: bool = False,
 ) -> Environment:
-    """Build what is missing and did not fail before, with `force` all of it; the result says what is missing still."""
+    """Build the missing environments that have not failed before, with `force` all of them. The result names what is
+    still missing.
+    """
     plan = plan_environment(base.repo, settings, base)
     if plan.slots and not tier.mounts:
         raise SandboxError(
-            f"an environment is built where it is mounted later, and the {tier.name} tier mounts nothing. Use the "
+            f"an environment must be built at the path where it is mounted later, and the {tier.name} tier cannot "
+            f"mount anything. Use the "
             "bubblewrap tier, or install the project's dependencies into a .venv in the repository."
         )
     for slot in plan.slots:
@@ -77,7 +81,7 @@ async def build_environment(
 
 
 class _Build:
-    """One recipe on its way into the cache."""
+    """The build of one recipe into the cache."""
 
     def __init__(
         self,
@@ -94,7 +98,7 @@ class _Build:
         self.start = start
         self.settings = settings
         self.progress = progress
-        # The slot is held, so what lies here was left by a process that died.
+        # The slot is locked, so existing files were left by a process that died.
         self.making = slot.folder.with_name(f".making-{slot.key}")
         self.registries = find_registries(_HOME)
 
@@ -112,14 +116,14 @@ class _Build:
             return self._finish(left, time.monotonic() - started)
         except OSError as error:
             raise SandboxError(
-                f"no environment could be built under {self.making.parent}: {error}. Free some room there, or point "
-                "XDG_CACHE_HOME at a larger disk."
+                f"building an environment failed under {self.making.parent}: {error}. Free some disk space, or point "
+                f"XDG_CACHE_HOME at a larger disk."
             ) from None
         finally:
             remove_folder(self.making)
 
     def _furnish(self) -> None:
-        """The folders that a build writes to, and the configuration it reads, all of them its user's."""
+        """The folders that a build writes to and its configuration, all owned by the sandbox's user."""
         self.making.mkdir(mode=0o755)
         root, home, cache = self.making / "root", self.making / "home", downloads(self.base.repo)
         parents = [home / PurePosixPath(mount.target).relative_to(_HOME).parent for mount in self._home_mounts()]
@@ -203,7 +207,7 @@ class _Build:
         }
 
     def _version(self) -> dict[str, str]:
-        """Of the last tag: the base has no tags, and a package that thinks itself 0.1 breaks its dependents."""
+        """The last tag's version: the base has no tags, and a package of version 0.1 breaks its dependents."""
         try:
             with find_repository(self.base.repo).borrowed() as git:
                 tag = git.text("describe", "--tags", "--abbrev=0", self.base.commit)
@@ -234,7 +238,7 @@ class _Build:
         )
 
     async def _keep_what_is_left(self, workspace: Workspace) -> tuple[str, ...] | FailedBuild:
-        """Move what the build left in the repository beside the environment, and say which paths those are."""
+        """Move the files that the build left in the repository next to the environment, and return their paths."""
         argv = ["git", "status", "--porcelain", "-z", "--ignored", "--untracked-files=normal"]
         done = await self._command(workspace, argv, 120, network=False)
         if done.exit_code != 0:
@@ -242,7 +246,8 @@ class _Build:
         kept: list[str] = []
         for entry in sorted(done.output.decode("utf-8", errors="surrogateescape").split("\0"), key=lambda e: e[3:]):
             state, path = entry[:2], entry[3:].rstrip("/")
-            # Of what git does not ignore only folders: later their mount points would be empty, and so in no patch.
+            # Of paths that git does not ignore, only folders: their mount points are empty later, so they are never in
+            # a patch.
             if state not in ("??", "!!") or (state == "??" and not entry.endswith("/")):
                 continue
             if PurePosixPath(path).name == "__pycache__" or any(_is_below(path, other) for other in kept):
@@ -255,7 +260,7 @@ class _Build:
         return tuple(kept)
 
     def _move(self, upper: Path, path: str) -> bool:
-        """False: it is no plain file or folder of the repository's. Its name comes from inside the sandbox."""
+        """False: it is not a regular file or folder in the repository. Its name comes from inside the sandbox."""
         source = plain_beneath(upper, path)
         if source is None:
             return False
@@ -287,7 +292,7 @@ def _is_below(path: str, other: str) -> bool:
 
 
 def _uv() -> tuple[Mount, ...]:
-    """uv by itself: the folder around it may be somebody's ~/.local/bin."""
+    """The uv program alone: the folder around it may be ~/.local/bin."""
     found = find_program("uv")
     program = Path(os.path.realpath(found)) if found else None
     return () if program is None or program.is_relative_to("/usr") else (Mount(program, str(program)),)

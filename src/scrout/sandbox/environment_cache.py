@@ -1,4 +1,4 @@
-"""Environments that were built, and builds that failed: a bounded cache keyed by all that a build depends on."""
+"""Cache of built environments and failed builds, bounded, and keyed by every input of a build."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from scrout.sandbox.tier import Mount
 from scrout.sandbox.workspace import Base, private_folder, remove_folder
 
 PLACE = "/opt/scrout/env"
-"""Where commands see built environments. Scripts in one hold its absolute path, so it is the same in every sandbox."""
+"""Mount point of built environments. Their scripts contain its absolute path, so it is the same in every sandbox."""
 IN_USE_S = 3600.0
-"""One that was asked for this recently may be mounted somewhere, and is not removed to make room."""
+"""An environment that was requested this recently may be mounted, so it is not evicted."""
 _FORMAT = "1"
 
 R = TypeVar("R", bound=FrozenModel)
 
 
 class BuiltEnvironment(FrozenModel):
-    """What is known of one finished build."""
+    """Record of a finished build."""
 
     kind: str
     repo: str
@@ -45,19 +45,19 @@ class BuiltEnvironment(FrozenModel):
 
 
 class FailedBuild(FrozenModel):
-    """Why a build ended early. It is not tried again until its inputs change or somebody forces it."""
+    """Record of a failed build. It is repeated only if its inputs change or the user forces it."""
 
     kind: str
     repo: str
     line: str
-    """The one that failed; empty: none of them."""
+    """The line that failed; empty: none."""
     reason: str
     output_tail: str = ""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One recipe's place in the cache, whether anything is there or not."""
+    """One recipe's place in the cache, existing or not."""
 
     recipe: Recipe
     key: str
@@ -65,7 +65,7 @@ class Slot:
 
     @property
     def place(self) -> str:
-        """Where commands see it."""
+        """Its path inside of the sandbox."""
         return f"{PLACE}/{self.key}"
 
     @property
@@ -74,7 +74,7 @@ class Slot:
 
     @property
     def tree(self) -> Path:
-        """What was left in the repository."""
+        """The files that were left in the repository."""
         return self.folder / "tree"
 
     def placed(self, text: str) -> str:
@@ -87,14 +87,14 @@ class Slot:
         return _read(self.folder.with_suffix(".failed"), FailedBuild)
 
     def use(self) -> tuple[Mount, ...]:
-        """What commands need to see of a built one; it counts as used now."""
+        """The mounts and variables of a built environment; marks it as used now."""
         built = self.built()
         assert built is not None
         with contextlib.suppress(OSError):
             os.utime(self.folder / "built.json")
         mounts = [Mount(self.root, self.place)]
         for path in built.left:
-            # Only what lies there itself: another path, or a link, could name any folder of the host's.
+            # Only paths in the slot itself: another path, or a symlink, could name any host folder.
             if source := plain_beneath(self.tree, path):
                 mounts.append(Mount(source, str(PurePosixPath(built.repo, path))))
         return tuple(mounts)
@@ -105,7 +105,7 @@ class Slot:
 
 
 def slot(recipe: Recipe, base: Base, interpreter: str) -> Slot:
-    """Where this recipe's build for this repository lies, or would."""
+    """The slot of this recipe's build for this repository, existing or not."""
     contents = {path: hashlib.sha256(base.read(path) or b"").hexdigest() for path in recipe.inputs}
     commit = base.commit if recipe.per_commit else ""
     depends = [_FORMAT, repr(recipe), contents, os.fsencode(base.repo).hex(), interpreter, commit]
@@ -115,7 +115,7 @@ def slot(recipe: Recipe, base: Base, interpreter: str) -> Slot:
 
 @asynccontextmanager
 async def cached_environments(slot: Slot, waiting: Callable[[], None]) -> AsyncIterator[None]:
-    """Alone with this slot, after any other process that builds the same."""
+    """Hold this slot's lock while the block runs."""
     lock = Lock(slot.folder.with_suffix(".lock"))
     while not lock.take():
         waiting()
@@ -125,7 +125,7 @@ async def cached_environments(slot: Slot, waiting: Callable[[], None]) -> AsyncI
 
 
 def evict(keep: int) -> None:
-    """Remove the least recently used beyond `keep`, and none that may be in use."""
+    """Remove the least recently used builds beyond `keep`, except those that may be in use."""
     found = sorted(_folder().glob("[0-9a-f]*/built.json"), key=_last_use, reverse=True)
     for path in found[keep:]:
         if time.time() - _last_use(path) > IN_USE_S:
@@ -133,7 +133,7 @@ def evict(keep: int) -> None:
 
 
 def clear(repo: Path | None) -> tuple[int, int]:
-    """Remove what was built for a repository (None: for all), remembered failures included. How many, and bytes."""
+    """Remove the builds for a repository (None: for all), failed ones included. Returns their number and bytes."""
     count, size_bytes = 0, 0
     for folder, record in _entries():
         if repo is not None and record.repo != str(repo):
@@ -147,7 +147,7 @@ def clear(repo: Path | None) -> tuple[int, int]:
 
 
 def downloads(repo: Path) -> Path:
-    """Where package managers keep downloads. One a repository: what its build puts there reaches no other's."""
+    """Download folder of package managers, one per repository, so that a build cannot affect other repositories."""
     return _downloads() / hashlib.sha256(os.fsencode(repo)).hexdigest()[:20]
 
 

@@ -1,6 +1,6 @@
-"""What a repository asks for, read from its files at the base commit: one recipe an ecosystem, one small function each.
+"""A repository's requirements, read from its files at the base commit: one recipe per ecosystem.
 
-The files are data here: parsed, never run. A recipe's lines run elsewhere (build.py), in a sandbox with network. Not
+The files are only parsed here, never run. environment_build.py runs a recipe's lines in a sandbox with network. Not
 covered: projects below the top folder, a devcontainer's image, and pins of Yarn or pnpm; `environment.setup` is for
 those.
 """
@@ -30,27 +30,27 @@ MOST_INPUTS = 200
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one ecosystem's dependencies are installed. `$SCROUT_ENV` is the folder that is kept and mounted later."""
+    """How to install one ecosystem's dependencies. `$SCROUT_ENV` is the folder that is kept and mounted later."""
 
     kind: Kind
     lines: tuple[str, ...]
-    """Shell, run one by one at the repository's root; the first that fails ends the build."""
+    """Shell lines, run one by one at the repository's root. The first failure ends the build."""
     inputs: tuple[str, ...]
-    """Files of the repository whose content keys the cache; those that do not exist count as absent."""
+    """Files of the repository whose content is part of the cache key."""
     path: tuple[str, ...] = ()
-    """Folders put in front of PATH, in the build and later."""
+    """Folders to put in front of PATH, in the build and later."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Set in the build and later."""
+    """Variables, in the build and later."""
     later: tuple[tuple[str, str], ...] = ()
-    """Set once it is built, where there is no network."""
+    """Variables after the build, where there is no network."""
     files: tuple[tuple[str, str], ...] = ()
-    """Name and content of what lies in `$SCROUT_ENV` before the first line runs."""
+    """Files to write into `$SCROUT_ENV` before the first line runs."""
     per_commit: bool = False
-    """True: code of the repository is compiled, so that another commit needs another build."""
+    """True: it compiles the repository's code, so each commit needs its own build."""
 
     @property
     def source(self) -> str:
-        """What asks for it, in words."""
+        """The files that require it, in words."""
         named = ", ".join(self.inputs[:3]) + (", ..." if len(self.inputs) > 3 else "")
         return "environment.setup" if self.kind == "setup" else named
 
@@ -60,14 +60,11 @@ class Recipe:
 
 
 def find_recipes(base: Base, setup: str = "") -> tuple[Recipe, ...]:
-    """One recipe for each ecosystem of the repository; the user's own setup command takes the place of all of them."""
+    """One recipe for each ecosystem of the repository, or only the user's setup command if there is one."""
     if setup.strip():
         return (_setup("setup", (setup.strip(),), ()),)
     found = [_python(base), _npm(base), _go(base), _cargo(base)]
     return tuple(recipe for recipe in found if recipe) or tuple(_devcontainer(base))
-
-
-# Commands of the user's or of a devcontainer
 
 
 def _setup(kind: Kind, lines: tuple[str, ...], inputs: tuple[str, ...]) -> Recipe:
@@ -77,12 +74,12 @@ def _setup(kind: Kind, lines: tuple[str, ...], inputs: tuple[str, ...]) -> Recip
         inputs,
         path=("$SCROUT_ENV/bin",),
         variables=(("npm_config_prefix", "$SCROUT_ENV"), *_CARGO, *_GO),
-        # What the commands read cannot be known.
+        # The files that the commands read are unknown.
         per_commit=True,
     )
     if not (find_program("python3") or find_program("python")):
         return recipe
-    # So that `pip install` has somewhere to install to.
+    # Gives `pip install` a place to install to.
     return replace(
         recipe,
         lines=(*_PYTHON_VENV, *lines),
@@ -105,8 +102,7 @@ def _devcontainer(base: Base) -> Iterator[Recipe]:
             return
 
 
-# Strings are matched first and kept, so that what looks like a comment inside one stays.
-# What nothing ends goes on to the end of the text, so that no part of it is tried twice.
+# Strings are matched first and kept, so that a comment sign in a string is left alone.
 _STRING = r'("[^"\\]*+(?:\\.?[^"\\]*+)*(?:"|\Z))'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*+|/\*.*?(?:\*/|\Z)", re.S)
 _TRAILING_COMMA = re.compile(rf"{_STRING}|,\s*+([\]}}])", re.S)
@@ -143,16 +139,16 @@ _TEST_SETTINGS = ("pytest.ini", "conftest.py", "tests/conftest.py", "test/confte
 
 @dataclass(frozen=True)
 class PythonRequirements:
-    """What one file asks for, of Python."""
+    """The Python requirements of one file."""
 
     path: str
     files: tuple[str, ...] = ()
     """Requirement files."""
     requirements: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()
-    """Of the project itself."""
+    """Extras of the project itself."""
     for_tests: bool = True
-    """False: what the project needs to run, which says nothing about its tests."""
+    """False: only runtime dependencies, which say nothing about its tests."""
 
 
 def _python(base: Base) -> Recipe | None:
@@ -181,7 +177,7 @@ def _python(base: Base) -> Recipe | None:
     lines = list(_PYTHON_VENV)
     if files:
         lines.append(f"{pip} {' '.join(f'-r {shlex.quote(name)}' for name in files)}")
-    # An option in the place of a requirement could send pip elsewhere.
+    # An option in place of a requirement could redirect pip.
     requirements = _unique(each for part in asked for each in part.requirements if not each.startswith("-"))
     if requirements:
         lines.append(f"{pip} {shlex.join(requirements)}")
@@ -204,7 +200,7 @@ def _uv(recipe: Recipe, add_pytest: bool) -> Recipe:
 
 
 def _is_installable(base: Base) -> bool:
-    """Whether `pip install -e .` means something; a [project] table alone is often an application's."""
+    """Whether `pip install -e .` works; a [project] table alone often belongs to an application."""
     told = _toml(base, "pyproject.toml")
     poetry = _table(_table(told.get("tool")).get("poetry"))
     if poetry.get("package-mode") is False:
@@ -213,7 +209,9 @@ def _is_installable(base: Base) -> bool:
 
 
 def _runs_as_it_lies(base: Base) -> bool:
-    """A package at the top that says it depends on nothing and compiles nothing: any Python imports it from there."""
+    """Whether a package at the top declares no dependencies and compiles nothing, so that any Python can import it in
+    place.
+    """
     project = _table(_toml(base, "pyproject.toml").get("project"))
     name = str(project.get("name", "")).replace("-", "_")
     return (
@@ -235,7 +233,7 @@ def _requirements(base: Base) -> Iterator[PythonRequirements]:
 
 
 def _included(base: Base, files: Iterable[str]) -> list[str]:
-    """Further files that requirement files name."""
+    """Further requirement files that these files include."""
     seen = list(files)
     for path in seen:
         for name in _INCLUDE.findall(_text(base, path)):
@@ -260,7 +258,7 @@ def _pyproject(base: Base) -> Iterator[PythonRequirements]:
 
 
 def _groups(groups: Mapping[str, object]) -> Iterator[str]:
-    """The requirements of groups for testing, and of the groups that they include."""
+    """Requirements of test groups, and of the groups that they include."""
     queue = [name for name in groups if name.lower() in _TESTING]
     for name in queue:
         for each in _list(groups.get(name)):
@@ -272,7 +270,7 @@ def _groups(groups: Mapping[str, object]) -> Iterator[str]:
 
 
 def _tool_requirements(tool: Mapping[str, object]) -> Iterator[str]:
-    """What tools other than pip keep for development: poetry, uv, pdm, hatch."""
+    """Development requirements of tools other than pip: poetry, uv, pdm, hatch."""
     poetry = _table(tool.get("poetry"))
     yield from _poetry_requirements(_table(poetry.get("dev-dependencies")))
     for name, group in _table(poetry.get("group")).items():
@@ -287,7 +285,7 @@ def _tool_requirements(tool: Mapping[str, object]) -> Iterator[str]:
 
 
 def _poetry_requirements(dependencies: Mapping[str, object]) -> Iterator[str]:
-    """Poetry's own notation as pip's. What is not in an index (git, path, url) is left out."""
+    """Poetry's notation as pip's. Dependencies that are not in an index (git, path, url) are left out."""
     for name, told in dependencies.items():
         version = told if isinstance(told, str) else _table(told).get("version")
         if name.lower() == "python" or not isinstance(version, str):
@@ -306,7 +304,7 @@ def _setup_cfg(base: Base) -> Iterator[PythonRequirements]:
 
 
 def _setup_py(base: Base) -> Iterator[PythonRequirements]:
-    """Extras that are written out in setup.py, as a keyword or as a variable with such a name."""
+    """Extras written out in setup.py, as a keyword or a variable."""
     for node in _walk(base, "setup.py"):
         if isinstance(node, ast.keyword):
             names = [node.arg or ""]
@@ -320,7 +318,7 @@ def _setup_py(base: Base) -> Iterator[PythonRequirements]:
 
 
 def _tox(base: Base) -> Iterator[PythonRequirements]:
-    """Dependencies and extras of [testenv]; those for some environments only are taken without their condition."""
+    """Dependencies and extras of [testenv]; conditional ones are taken without their condition."""
     testenv = _ini(base, "tox.ini").get("testenv", {})
     files, requirements = [], []
     for line in testenv.get("deps", "").splitlines():
@@ -338,7 +336,7 @@ def _tox(base: Base) -> Iterator[PythonRequirements]:
 
 
 def _nox(base: Base) -> Iterator[PythonRequirements]:
-    """What sessions whose name has `test` in it install, where that is written out."""
+    """Packages that sessions with `test` in their name install, if they are written out."""
     files, requirements, extras = [], [], []
     for function in _walk(base, "noxfile.py"):
         if not isinstance(function, ast.FunctionDef) or "test" not in function.name:
@@ -368,7 +366,7 @@ def _wants_pytest(base: Base) -> bool:
 
 
 def _lock(base: Base) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The lock file, and what it pins: packages of an index in one version."""
+    """The lock file, and its pinned packages of an index."""
     for name in ("uv.lock", "poetry.lock"):
         versions: dict[str, set[str]] = {}
         for package in map(_table, _list(_toml(base, name).get("package"))):
@@ -427,11 +425,8 @@ def _cargo(base: Base) -> Recipe | None:
     return Recipe("cargo", (line,), inputs, variables=_CARGO, later=(("CARGO_NET_OFFLINE", "true"),))
 
 
-# Reading files that may hold anything
-
-
 def _text(base: Base, path: str) -> str:
-    """Empty where there is no such file."""
+    """Empty if there is no such file."""
     return (base.read(path) or b"").decode("utf-8", errors="replace")
 
 
@@ -483,7 +478,7 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _normal(path: PurePosixPath) -> str:
-    """A path without `..` in its middle; one that leaves the repository reads as no file."""
+    """The path without `..`; a path that leaves the repository reads as no file."""
     parts: list[str] = []
     for part in path.parts:
         if part == ".." and parts and parts[-1] != "..":

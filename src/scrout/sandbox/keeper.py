@@ -1,8 +1,8 @@
 """Runs one command and leaves no descendant of it behind, for tiers without a process namespace.
 
-Started as a program of its own, isolated and without site-packages, so it imports little. Orphans come back to it, also
-after setsid and a double fork, because it asks to be their reaper. A command that may signal it can kill it, and then
-its own children are nobody's: a tier that means to hold hostile code must forbid such signals.
+It starts as a separate program, isolated and without site-packages, so it imports little. It registers as subreaper, so
+orphans become its children, even after setsid and a double fork. A command that may signal it can kill it, and its
+children then escape: a tier for hostile code must forbid such signals.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Stopped(BaseException):
-    """Scrout, or its end, asked for the command's end."""
+    """scrout asked to end the command, or scrout died."""
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below this one, itself left out."""
+    """Every process below this one, not including itself."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208
         if name.isdigit():
@@ -44,9 +44,9 @@ def descendants(pid: int) -> list[int]:
 
 
 def keep(parent: int, run: Callable[[], int]) -> int:
-    """Run something that starts processes; when it returns, or scrout wants it ended, all of them are gone.
+    """Run a function that starts processes; when it returns or scrout wants it ended, kill all of them.
 
-    `parent` is scrout's process, which may have died before the kernel was asked to tell of it.
+    `parent` is scrout's process id, in case it died before the kernel was asked to report its death.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -55,7 +55,7 @@ def keep(parent: int, run: Callable[[], int]) -> int:
     if os.getppid() != parent:
         return 128 + signal.SIGTERM
     try:
-        # Two steps: a signal that comes just after the end of the first one must not skip the ending of what is left.
+        # Two steps: a signal just after the first one must not skip the killing of the rest.
         try:
             signal.signal(signal.SIGTERM, _stop)
             return run()
@@ -73,7 +73,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _end_all() -> None:
-    """Stopped first, so that none of them can fork away from the list while it is worked through."""
+    """Stops all processes first, so that none can fork while the list is processed."""
     deadline = time.monotonic() + 10
     while (left := descendants(os.getpid())) and time.monotonic() < deadline:
         for number in (signal.SIGSTOP, signal.SIGKILL):

@@ -1,10 +1,10 @@
-"""What is kept of what a command prints."""
+"""Bounded output of a command."""
 
 from __future__ import annotations
 
 
 class Output:
-    """Keeps the first and the last half of a stream within a bound."""
+    """Keeps the first and the last half of a stream within a limit."""
 
     def __init__(self, limit: int) -> None:
         self.half = limit // 2

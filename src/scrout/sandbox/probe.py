@@ -1,4 +1,4 @@
-"""Finds the strongest isolation tier of this machine by trying it, and says what is missing where there is none."""
+"""Finds this machine's strongest isolation tier by trying each, and says what is missing if none works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scrout.sandbox.workspace import Base, private_folder
 
 
 def probe(settings: SandboxSettings | None = None) -> ProbedTier:
-    """The tier that the settings name, else the strongest that works; its detail says why no stronger one does."""
+    """The tier that the settings name, otherwise the strongest that works. Its detail says why no stronger one does."""
     settings = settings or SandboxSettings()
     if settings.tier != "auto":
         return TIERS.get(settings.tier).probe(settings)
@@ -28,18 +28,18 @@ def probe(settings: SandboxSettings | None = None) -> ProbedTier:
             reasons = "".join(f"; {other.name}: {other.detail}" for other in failed)
             return replace(found, detail=found.detail + reasons, remedy=failed[0].remedy if failed else found.remedy)
         failed.append(found)
-    # The next step is towards the strongest that this system can have.
+    # Recommend the strongest tier that this system can have.
     closest = next((found for found in failed if not found.detail.startswith("not for")), failed[0])
     return replace(closest, detail="; ".join(f"{found.name}: {found.detail}" for found in failed))
 
 
 def probe_all(settings: SandboxSettings | None = None) -> tuple[ProbedTier, ...]:
-    """Every tier that scrout may choose by itself, strongest first."""
+    """Every tier that scrout may choose automatically, strongest first."""
     return tuple(_try_all(settings or SandboxSettings()))
 
 
 def require_tier(settings: SandboxSettings | None = None) -> Tier:
-    """The tier to run under, or a refusal that says how to get one."""
+    """The tier to use; raises a SandboxError with the next step if there is none."""
     probed = probe(settings)
     if probed.tier is None:
         raise SandboxError(
@@ -54,12 +54,12 @@ def _try_all(settings: SandboxSettings) -> Iterator[ProbedTier]:
 
 
 def missing_programs(*names: str) -> str:
-    """Those of some system programs that this machine lacks."""
+    """Those of the given system programs that are missing on this machine."""
     return ", ".join(name for name in names if system_program(name) == name)
 
 
 def trial(tier: Tier, detail: str) -> ProbedTier:
-    """Run a command under a tier that writes to a repository, as every real one does. `detail` is for success."""
+    """Run a trial command that writes to a repository, as real ones do. `detail` describes success."""
     try:
         _finish(tier)
     except SandboxError as error:
@@ -68,7 +68,7 @@ def trial(tier: Tier, detail: str) -> ProbedTier:
 
 
 def _finish(tier: Tier) -> None:
-    """Run the trial to its end, also where an event loop runs already."""
+    """Run a coroutine to its end, even if an event loop is already running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

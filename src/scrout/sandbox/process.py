@@ -1,4 +1,4 @@
-"""Starting, feeding, watching and ending the one process that every tier starts for a command."""
+"""Starts, feeds, watches and ends the one process that every tier starts for a command."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Process = asyncio.subprocess.Process
 
 READY = "scrout: ready"
 SAY_READY = f'echo "{READY}" >&2 && exec "$@" 2>&1'
-"""For /bin/sh. The word goes to a stream of its own, so that no command can pass for a broken sandbox."""
+"""For /bin/sh. The word goes to a separate stream, so that no command can imitate a broken sandbox."""
 
 FIRST_LOOK_S = 0.5
-"""Most commands end sooner, and are not looked at."""
+"""Most commands end sooner and are never measured."""
 _MEBIBYTE = 1024 * 1024
 
 
@@ -38,7 +38,7 @@ async def run_process(
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Completed:
-    """Run a command line that says READY on its standard error before the command itself begins."""
+    """Run a command line that prints READY to standard error before the actual command starts."""
     started = time.monotonic()
     process = await start(argv, env or {}, end, folder)
     output, complaint = command.output or Output(command.limits.output_bytes), Output(2_000)
@@ -50,18 +50,19 @@ async def run_process(
         pass
     finally:
         await end(process)
-        # Its streams may be open still, where somebody holds their other end or nobody read to the end in time.
+        # Its streams may still be open, if another process holds their other end or they were not read to the end in
+        # time.
         process._transport.close()  # type: ignore[attr-defined]
     if exit_code is not None and exit_code < 0:
         exit_code = 128 - exit_code
     said = complaint.joined().decode(errors="replace").strip()
     if exit_code is not None and READY not in said:
-        raise SandboxError(f"{said or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
+        raise SandboxError(f"{said or 'the sandbox ended before its command started'}. Run `scrout doctor`.")
     return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
 
 
 async def attend(talking: Coroutine[None, None, int], pid: int, command: Command, output: Output) -> int:
-    """The exit code that `talking` comes to. A command that passes a total of its limits before is told as killed."""
+    """Wait for the exit code of `talking`. A command that exceeds a total limit first is reported as killed."""
     told, passed = asyncio.ensure_future(talking), asyncio.ensure_future(_watch(pid, command))
     try:
         await asyncio.wait((told, passed), return_when=asyncio.FIRST_COMPLETED)
@@ -82,11 +83,11 @@ async def start(
     folder: Path | None = None,
     stdout: int = asyncio.subprocess.PIPE,
 ) -> Process:
-    """Start a sandbox, or leave nothing of it behind."""
+    """Start a sandbox, and clean up if that fails."""
     pipe = asyncio.subprocess.PIPE
     starting = asyncio.ensure_future(
-        # In a session of its own: a Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself. The
-        # environment is given whole, because commands may be able to read what their sandbox was started with.
+        # In its own session: Ctrl-C in the terminal reaches scrout alone, which then ends the tree itself. The
+        # environment is passed completely, because commands may be able to read what their sandbox was started with.
         asyncio.create_subprocess_exec(
             *argv, stdin=pipe, stdout=stdout, stderr=pipe, env=dict(env), cwd=folder or NEUTRAL, start_new_session=True
         )
@@ -94,7 +95,7 @@ async def start(
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # Half started there is a process already, and nobody else would know of it.
+        # A process may exist even if starting failed half-way; end it here, because no other code knows of it.
         with contextlib.suppress(OSError):
             await end(await starting)
         raise
@@ -123,14 +124,14 @@ async def _drain(stream: asyncio.StreamReader, output: Output) -> None:
 
 
 async def _watch(pid: int, command: Command) -> str:
-    """Returns once a total that no limit of the kernel's holds is passed, with words for it."""
+    """Returns a message once the command exceeds a total that the kernel does not limit."""
     pause_s = FIRST_LOOK_S
     while True:
         await asyncio.sleep(pause_s)
         began = time.monotonic()
         if passed := await asyncio.to_thread(_passed, pid, command):
             return passed
-        # A large workspace takes a while to measure; a twentieth of one core is enough for that.
+        # Measuring a large workspace takes time; spend a twentieth of one core at most.
         pause_s = max(FIRST_LOOK_S, 20 * (time.monotonic() - began))
 
 
@@ -154,7 +155,7 @@ def _passed(pid: int, command: Command) -> str:
 
 
 def measure(folder: str | Path, most_files: int = 2**62) -> tuple[int, int]:
-    """Bytes on disk and entries below a folder, counted no further than `most_files`."""
+    """Bytes on disk and entries below a folder; counts at most `most_files`."""
     size, count, waiting = 0, 0, [os.fspath(folder)]
     while waiting and count <= most_files:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
@@ -170,7 +171,7 @@ def measure(folder: str | Path, most_files: int = 2**62) -> tuple[int, int]:
 
 
 def _temporary_files(pid: int) -> int:
-    """Entries in the memory file systems of the sandbox, which are inside its mount namespace alone."""
+    """Entries in the sandbox's memory file systems, which exist only in its mount namespace."""
     for inner in _below(pid):
         with contextlib.suppress(OSError):
             held = [os.statvfs(f"/proc/{inner}/root{folder}") for folder in ("/tmp", "/dev/shm")]
@@ -180,14 +181,14 @@ def _temporary_files(pid: int) -> int:
 
 
 def _resident_bytes(pid: int, bound: int) -> int:
-    """What all processes below hold. Shared pages are counted once, which is slow, only where it could matter."""
+    """Resident memory of all processes below. Shared pages are counted once; this is slow, so only near the limit."""
     below = _below(pid)
     total = sum(_resident(process) for process in below)
     return total if total <= bound else sum(_proportional(process) for process in below)
 
 
 def _below(pid: int) -> list[int]:
-    """Processes below this one. One that is just being born may be missed, until the next look."""
+    """Processes below this one. May miss a process that is just being created, until the next call."""
     if not _lists_children():
         return descendants(pid)
     found, waiting = [], [pid]
@@ -203,7 +204,7 @@ def _below(pid: int) -> list[int]:
 
 @cache
 def _lists_children() -> bool:
-    """Whether the kernel says which children a thread has; else all processes have to be looked at."""
+    """Whether the kernel lists a thread's children; otherwise all processes have to be inspected."""
     me = os.getpid()
     return os.path.exists(f"/proc/{me}/task/{me}/children")  # noqa: PTH110
 
@@ -224,7 +225,7 @@ def _proportional(pid: int) -> int:
 
 
 async def end_keeper(process: Process) -> None:
-    """Ask a keeper to end what it keeps; one that does not answer is killed with its group."""
+    """Ask a keeper to end its processes; kill it with its group if it does not answer."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGTERM)
@@ -243,18 +244,18 @@ async def kill_group(process: Process) -> None:
 
 @cache
 def system_program(name: str) -> str:
-    """A program by its absolute path: PATH inside may begin in a folder that came with the repository."""
+    """The absolute path of a system program, because PATH inside may start with a folder of the repository."""
     found = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin") or find_program(name)
-    return found or f"/usr/bin/{name}"  # a name alone would be looked for on PATH
+    return found or f"/usr/bin/{name}"  # a name alone would be searched on PATH
 
 
 def run_system(name: str, *args: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a program of the system's on the host, to its end."""
+    """Run a system program on the host to its end."""
     return subprocess.run([system_program(name), *args], cwd=NEUTRAL, capture_output=True, check=False)
 
 
 def limits_script(limits: Limits, *, processes: bool) -> str:
-    """For /bin/sh, in front of a command: the limits that the kernel holds for each process."""
+    """Shell code in front of a command that sets the kernel's limits for each process."""
     bounds = [
         # Not -v: Go and Node reserve far more address space than they use.
         f"ulimit -d {limits.memory_mb * 1024}",
@@ -269,5 +270,5 @@ def limits_script(limits: Limits, *, processes: bool) -> str:
 
 
 def begin_argv(limits: Limits, *, processes: bool, say: str = SAY_READY) -> tuple[str, ...]:
-    """In front of a command: its limits, then the word that the sandbox stands."""
+    """Prefix of a command: its limits, then the word that the sandbox is ready."""
     return ("/bin/sh", "-c", f"{limits_script(limits, processes=processes)} && {say}", "sh")

@@ -1,7 +1,7 @@
-"""The user's configuration of package indexes, as a build sees it: variables, configuration files, local indexes.
+"""The user's package index configuration for a build: variables, configuration files, local indexes.
 
-A build can read the credentials in it, as any install on the user's own machine can. They are kept off command lines
-and out of what is recorded.
+A build can read the credentials in it, like any install on the user's machine. They never appear on command lines or in
+records.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _URL_CREDENTIALS = re.compile(r"://[^/@\s]{1,500}@")
 
 @dataclass(frozen=True)
 class Registries:
-    """What package managers need to find an index."""
+    """The configuration that package managers need to find an index."""
 
     variables: dict[str, str]
     mounts: tuple[Mount, ...]
-    """Targets of the user's own files lie in the home given to find_registries."""
+    """The user's files, mounted in the home folder given to find_registries."""
 
 
 def find_registries(home: str) -> Registries:
-    """The caller's configuration; `home` is where a build has its home folder."""
+    """The caller's configuration; `home` is the build's home folder."""
     variables = {name: value for name, value in os.environ.items() if _VARIABLE.fullmatch(name)}
     files = [(Path(name), name) for name in _SYSTEM_FILES]
     files += [(Path.home() / name, f"{home}/{name}") for name in _USER_FILES]
@@ -56,12 +56,12 @@ def find_registries(home: str) -> Registries:
 
 
 def without_credentials(text: str) -> str:
-    """Text that may be shown and stored."""
+    """Text without credentials, safe to show and store."""
     return _URL_CREDENTIALS.sub(f"://{MARK}@", redact(text))
 
 
 def _values(path: Path) -> Iterator[str]:
-    """The words of settings that may name a file or folder, from an ini-like file; a value can go on below its name."""
+    """Values in an ini-like file that may name a file or folder; a value may continue on the next line."""
     key = ""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -76,7 +76,7 @@ def _values(path: Path) -> Iterator[str]:
 
 
 def _local(words: Iterable[str]) -> Iterator[Mount]:
-    """Indexes and certificates that lie on this machine."""
+    """Indexes and certificates on this machine."""
     private = (Path("/"), Path.home(), *Path.home().parents)
     for word in dict.fromkeys(words):
         place = Path(unquote(urlsplit(word).path) if word.startswith("file://") else word)

@@ -1,4 +1,4 @@
-"""Runs a command the way the gate, the check and a grader do, and reads what happened into one record."""
+"""Runs a command as the gate, the check and the grader do, and records what happened."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from scrout.sandbox.workspace import Base, Workspace, empty_folder
 
 TAIL_CHARACTERS = 2_000
 MOST_REPORT_BYTES = 5_000_000
-"""Of all Python processes of a command together."""
+"""Limit for all Python processes of a command together."""
 _WATCH = "/opt/scrout/watch"
 _OUTBOX = "/opt/scrout/outbox"
 _SETS_PYTHONPATH = re.compile(r"\bPYTHONPATH=")
-# Only where every pytest asks for it: there the plugin is installed; elsewhere --no-cov would be an unknown option.
+# Only if every pytest run uses it: then the plugin is installed. Elsewhere, --no-cov would be an unknown option.
 _OPTIONS = re.compile(rb"^[ \t]*+addopts[ \t]*+=[^\n]*+(?:\n[ \t][^\n]*+)*", re.MULTILINE)
 _PYTEST_SETTINGS = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
 
@@ -38,10 +38,13 @@ class Raised:
 
 @dataclass(frozen=True)
 class ExecutionTrace:
-    """What Python code of the repository did while a command ran. Reported from inside, so evidence, not proof."""
+    """The execution of the repository's Python code during a command.
+
+    Reported from inside, so evidence, not proof.
+    """
 
     lines: dict[str, frozenset[int]]
-    """By path relative to the repository's root."""
+    """Keyed by path relative to the repository's root."""
     raised: tuple[Raised, ...]
 
 
@@ -55,7 +58,7 @@ class Replay:
     output: str
     seconds: float
     execution_trace: ExecutionTrace | None = None
-    """None: not asked for, or no Python ran."""
+    """None: not requested, or no Python ran."""
 
     @property
     def killed(self) -> bool:
@@ -80,7 +83,7 @@ async def replay(
     watch: bool = False,
     aliases: tuple[str, ...] = (),
 ) -> Replay:
-    """Run a shell command at the repository's root under pipefail; with `watch`, see which lines ran."""
+    """Run a shell command at the repository's root under pipefail; with `watch`, record which lines ran."""
     variables: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     line = command
@@ -111,10 +114,12 @@ async def replay(
 
 
 def is_traceable(command: str, base: Base) -> str:
-    """The command, with the witness in it: it is found through PYTHONPATH, and a coverage tool would take its place."""
+    """Whether a command can be traced, and the command to run: tracing needs PYTHONPATH and no coverage tool in its
+    place.
+    """
     command = _SETS_PYTHONPATH.sub('PYTHONPATH="$PYTHONPATH:"', command)
     settings = (base.read(name) or b"" for name in _PYTEST_SETTINGS)
-    # A command that leaves the settings' options out needs no coverage plugin, and may not have one.
+    # A command that does not use the settings' options needs no coverage plugin, and the plugin may be missing.
     covers = "-o addopts=" not in command and any(
         b"--cov" in options for text in settings for options in _OPTIONS.findall(text)
     )
@@ -135,7 +140,7 @@ def _read_witness(outbox: Path, repo: Path) -> ExecutionTrace | None:
                 if (inside := _relative(path, repo)) is not None:
                     raised.append(Raised(inside, int(line), _plain(function), _plain(kind), _plain(message)))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-            continue  # cut off by a kill, or forged: no evidence
+            continue  # cut off by a kill, or forged: not evidence
     empty_folder(outbox)
     if not lines:
         return None
@@ -143,7 +148,7 @@ def _read_witness(outbox: Path, repo: Path) -> ExecutionTrace | None:
 
 
 def _relative(path: str, repo: Path) -> str | None:
-    """None: outside of the repository, or no path. A script without a file keeps the name that Python gives it."""
+    """None: outside of the repository, or not a path. A script without a file keeps the name that Python gives it."""
     if path in ("<string>", "<stdin>"):
         return path
     pure = PurePosixPath(path)
@@ -154,5 +159,5 @@ def _relative(path: str, repo: Path) -> str | None:
 
 
 def _plain(told: object) -> str:
-    """Text without halves of surrogate pairs, which no record could be stored with."""
+    """Text without lone surrogates, which a record cannot store."""
     return str(told).encode(errors="replace").decode()

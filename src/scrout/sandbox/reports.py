@@ -1,7 +1,8 @@
-"""What test runners and interpreters print, read in one place: tests that passed and failed, and Python tracebacks.
+"""Parses the output of test runners and interpreters: passed and failed tests, and Python tracebacks.
 
-Python's runners are read by name (read_pytest, read_unittest, read_tracebacks), other languages' by read_runner, which
-has one small reader for each. A reader believes what is printed; who printed it is for the caller to find out.
+Python's runners have functions of their own (read_pytest, read_unittest, read_tracebacks), other languages use
+read_runner, which has one small reader for each. A reader trusts its input; the caller must judge whether code under
+test could have printed it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True)
 class TestReport:
-    """Tests by the name their runner gives them."""
+    """Tests, by their runner's names."""
 
-    __test__ = False  # not a test itself, whatever pytest thinks of the name
+    __test__ = False  # tells pytest that this class is not a test
 
     passed: frozenset[str]
     failed: frozenset[str]
-    """Failures and errors."""
+    """Failed tests and errors."""
     skipped: frozenset[str] = frozenset()
-    """Neither, as far as the runner names them."""
+    """Neither passed nor failed, if the runner names them."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Traceback:
 
 
 _PYTEST_SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
-# In the summary a reason may follow a test's name after " - ", which a parameter may hold as well: where the name has a
-# bracket it ends at the first that closes before a reason, else before the first " - ".
+# In the summary, a reason may follow a test's name after " - ", but a parameter may contain " - " too: a name with a
+# bracket ends at the first closing bracket before a reason, other names at the first " - ".
 _PYTEST = re.compile(r"^(PASSED|FAILED|ERROR|XPASS) (\S.*)$", re.MULTILINE)
 _UNITTEST_TEST = re.compile(r"^(\w+) \(([\w.]+)\)")
 _UNITTEST_FAILED = re.compile(r"^(?:FAIL|ERROR): ([\w.]+) \(([\w.]+)\)", re.MULTILINE)
@@ -64,10 +65,10 @@ _PYTEST_RAISED = re.compile(
 
 
 def read_pytest(output: str) -> TestReport:
-    """Of a run with -rA."""
+    """Parse the output of `pytest -rA`."""
     passed: set[str] = set()
     failed: set[str] = set()
-    # Above its summary pytest repeats what tests printed, which may look like results.
+    # Above its summary, pytest repeats what tests printed, which may look like results.
     summary = _PYTEST_SUMMARY.split(output)[1:]
     for status, rest in _PYTEST.findall(summary[-1] if summary else ""):
         name = rest.strip()
@@ -83,7 +84,7 @@ def _to_bracket(name: str) -> str:
 
 
 def read_unittest(output: str) -> TestReport:
-    """Of a run with -v. A test's result may stand lines below its name: its docstring and output come between."""
+    """Parse the output of `unittest -v`. A test's docstring and output may separate its result from its name."""
     failed = {_unittest_name(*found) for found in _UNITTEST_FAILED.findall(output)}
     passed = set()
     current = ""
@@ -98,12 +99,12 @@ def read_unittest(output: str) -> TestReport:
 
 
 def _unittest_name(test: str, case: str) -> str:
-    # Python 3.11 and later repeat the test's name behind its class.
+    # Python 3.11 and later repeat the test's name after its class.
     return case if case.endswith(f".{test}") else f"{case}.{test}"
 
 
 def read_tracebacks(output: str) -> tuple[Traceback, ...]:
-    """Every traceback in an output, in order, whether Python, unittest or pytest printed it."""
+    """Every traceback in an output, in order, from Python, unittest or pytest."""
     return (*_python_tracebacks(output.splitlines()), *_pytest_tracebacks(output.splitlines()))
 
 
@@ -115,7 +116,7 @@ def _python_tracebacks(lines: list[str]) -> Iterator[Traceback]:
         if bare.startswith("+ Exception Group Traceback (most recent call last)"):
             frames, grouped = [], True
             continue
-        # An exception group draws a frame of bars around what it holds.
+        # An exception group draws a frame of bars around its exceptions.
         grouped = grouped and bare.startswith(("|", "+"))
         if grouped:
             line = bare[1:].removeprefix(" ")
@@ -165,27 +166,27 @@ Runner = Literal["cargo", "go", "node_test", "vitest", "jest", "maven", "gradle"
 
 @dataclass(frozen=True)
 class ReportedFailure:
-    """One failed test, or what ended a plain script."""
+    """One failed test, or the error that ended a plain script."""
 
     test: str
     message: str
     frames: tuple[Frame, ...]
-    """Outermost first, like a Traceback's; empty: the runner tells no place."""
+    """Outermost first, like in a Traceback; empty: the runner gives no location."""
 
 
 @dataclass(frozen=True)
 class RunnerReport:
-    """What a runner of another language than Python said."""
+    """The report of a runner of another language than Python."""
 
     runner: Runner
     passed: int
-    """As far as it tells: quiet runners name only failures."""
+    """Those that the runner names; quiet runners name only failures."""
     failed: int
     failures: tuple[ReportedFailure, ...]
     complete: bool
-    """The closing summary is there, and every failure that it counts was read."""
+    """Whether the closing summary was found and every failure in it was parsed."""
     build_failed: str = ""
-    """The first thing that did not compile, parse or load; empty: everything did."""
+    """The first file that did not compile, parse or load; empty: none."""
 
 
 _MAX_MESSAGE = 500
@@ -206,15 +207,15 @@ _PHP_FRAME = re.compile(r"^(\S{1,500}\.php):([0-9]{1,9})$", re.M)
 
 
 def read_runner(output: str) -> RunnerReport | None:
-    """What a runner of another language printed; None: nothing that a reader knows."""
+    """Parse the output of a runner of another language; None if no reader recognizes it."""
     text = _ANSI.sub("", output).replace("\r\n", "\n")
     return next((report for reader in _READERS if (report := reader(text))), None)
 
 
 def read_junit(xml: str) -> RunnerReport | None:
-    """A report file as JUnit writes it, and runners of many languages do; None: it is none."""
+    """Parse a JUnit report, which runners of many languages write; None if it is not one."""
     if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
-        return None  # no runner writes one, and entities can grow without bound
+        return None  # no runner writes one, and entities can expand without limit
     try:
         root = ElementTree.fromstring(xml)
     except (ElementTree.ParseError, ValueError, RecursionError):
@@ -240,13 +241,13 @@ def read_junit(xml: str) -> RunnerReport | None:
 
 
 def _frames(text: str, shape: re.Pattern[str]) -> tuple[Frame, ...]:
-    """For runners that print the innermost frame first."""
+    """Frames of runners that print the innermost one first."""
     found = [Frame(match[1], int(match[2]), "") for match in shape.finditer(text)]
     return tuple(reversed(found))
 
 
 def _jvm(text: str) -> tuple[Frame, ...]:
-    """A class's qualified name tells the folder, its frame only the file."""
+    """The folder comes from the class's qualified name; a frame names only the file."""
     found = []
     for match in _JVM_FRAME.finditer(text):
         folders = match[1].split(".")[:-2]
@@ -255,16 +256,16 @@ def _jvm(text: str) -> tuple[Frame, ...]:
 
 
 def _head(text: str, frame: re.Pattern[str]) -> str:
-    """What is said before the first frame."""
+    """The text before the first frame."""
     match = frame.search(text)
     before = text[: match.start()] if match else text
-    # The words in front of a place on its own line are a function's name, unless they are all there is.
+    # The words before a location on the same line are a function's name, unless the line has nothing else.
     said = before.rpartition("\n")[0] if match else before
     return (said.strip() or before.strip())[:_MAX_MESSAGE]
 
 
 def _blocks(text: str, head: re.Pattern[str]) -> list[tuple[re.Match[str], str]]:
-    """Each heading with what stands beneath it."""
+    """Each heading with the lines below it."""
     heads = list(head.finditer(text))
     ends = [following.start() for following in heads[1:]] + [len(text)]
     return [(match, text[match.end() : end]) for match, end in zip(heads, ends, strict=False)]
@@ -331,7 +332,7 @@ def _go(text: str) -> RunnerReport | None:
     if not (ended or build_failed):
         return None
     failed = [name for name, how in ended.items() if how == "FAIL"]
-    # A test with failed subtests failed by them.
+    # A test with failed subtests failed because of them.
     ordered = sorted(failed)
     following = ((name, bisect_left(ordered, f"{name}/")) for name in failed)
     failed = [name for name, at in following if not any(s.startswith(f"{name}/") for s in ordered[at : at + 1])]
@@ -344,7 +345,7 @@ def _go(text: str) -> RunnerReport | None:
 
 
 def _go_text(text: str) -> str:
-    """The output that `go test -json` wraps, one event a line."""
+    """The output inside of `go test -json`, one event per line."""
     if not text.startswith('{"Time"') and '\n{"Time"' not in text:
         return text
     said = []
@@ -386,7 +387,7 @@ def _node_test(text: str) -> RunnerReport | None:
     for head, body in [] if tap else _blocks(text, _SPEC_FAILED):
         failures.append(ReportedFailure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
     build_failed = _first(_TAP_BUILD if tap else _SPEC_BUILD, text).removeprefix("# ")
-    # Suites that failed by their tests are counted, but are no failures of their own in this list.
+    # Suites that failed because of their tests are counted, but are not failures of their own in this list.
     return RunnerReport("node_test", counts["pass"], counts["fail"], tuple(failures), bool(failures), build_failed)
 
 
@@ -422,7 +423,7 @@ def _vitest(text: str) -> RunnerReport | None:
     for head, body in _blocks(text, _VITEST_FAILED):
         if head[1] and " > " in head[1]:
             failures.append(ReportedFailure(head[1], _head(body, _JS_FRAME), _frames(body, _JS_FRAME)))
-        elif head[1]:  # a file as a whole: `FAIL  test/a.test.ts [ test/a.test.ts ]`
+        elif head[1]:  # a whole file: `FAIL  test/a.test.ts [ test/a.test.ts ]`
             build_failed = build_failed or body.strip()[:_MAX_MESSAGE] or head[1]
     return _report("vitest", _count("passed", total[-1]), _count("failed", total[-1]), failures, build_failed, True)
 

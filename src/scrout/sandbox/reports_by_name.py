@@ -1,8 +1,10 @@
-"""Every test by name and how it ended, as runners of several languages report it: what a grader goes by.
+"""The outcome of every test by name, from runners of several languages, for grading.
 
-A report is best read from a document that the runner wrote: JUnit XML, the events of `go test -json`, Jest's JSON, TAP.
-What it prints is the second choice, since code under test prints there, too. A reader never raises, takes linear time,
-and holds each test under every name it may be called by; where a name stands for two tests, the failed one counts.
+The best source is a document that the runner wrote: JUnit XML, the events of `go test -json`, Jest's JSON, TAP. Printed
+output is the second choice, because code under test can print there too.
+
+A reader never raises, takes linear time, and lists each test under every name it may have. If two tests share a name,
+the failed one counts.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from xml.etree import ElementTree
 from scrout.sandbox.reports import TestReport, read_pytest, read_unittest
 
 MOST_NAME = 2_000
-"""Characters of a test's name; what is longer is no name."""
+"""Maximum length of a test's name, in characters."""
 MOST_GROUPS = 50
-"""One within the other."""
+"""Maximum nesting."""
 
 PYTEST = re.compile(r"(?:^|[\s;&|(]|bin/)(?:pytest|py\.test)(?![\w/.-])")
 """A pytest that a command starts, not one in a path."""
 
 Reader = Callable[[str], TestReport | None]
-"""None: nothing in the text that this reader knows."""
+"""None: the reader recognizes nothing in the text."""
 Ended = tuple[bool | None, tuple[str, ...]]
 """Whether a test passed (None: it was skipped), and its names."""
 
@@ -44,7 +46,7 @@ _UNITTEST_NAME = re.compile(r"^(\w+) \(([\w.]+)\)$")
 
 
 def read_documents(documents: Iterable[str]) -> TestReport | None:
-    """What all documents say together; None: none of them is a report."""
+    """All documents joined; None: none of them is a report."""
     reports = [report for text in documents if (report := _read_document(text)) is not None]
     if not reports:
         return None
@@ -55,7 +57,7 @@ def read_documents(documents: Iterable[str]) -> TestReport | None:
 
 
 def read_printed(output: str, command: str) -> TestReport:
-    """What the runner that a command names has printed; if that is nothing, what the reader finds that finds most."""
+    """Parse output with the reader of the command's runner; if that finds nothing, with the reader that finds most."""
     text = _ANSI.sub("", output).replace("\r\n", "\n")
     named = [reader for shape, reader in _PRINTERS if shape.search(command)]
     for readers in (named, [reader for _, reader in _PRINTERS]):
@@ -67,7 +69,9 @@ def read_printed(output: str, command: str) -> TestReport:
 
 
 def names_of(test: str) -> tuple[str, ...]:
-    """How reports may call a test that a task names: as it is, as JUnit does pytest's, or by unittest's dotted name."""
+    """The names that reports may use for a task's test: the name itself, JUnit's name for pytest's, unittest's dotted
+    name.
+    """
     if "::" in test:
         return (test, dotted(test))
     match = _UNITTEST_NAME.match(test)
@@ -78,7 +82,7 @@ def names_of(test: str) -> tuple[str, ...]:
 
 
 def dotted(node: str) -> str:
-    """pytest's `a/b.py::C::d[e]` as class and name of its JUnit report, with a dot between them; any other as it is."""
+    """pytest's `a/b.py::C::d[e]` as class and name of its JUnit report, joined by a dot; other names unchanged."""
     address, bracket, parameters = node.partition("[")
     if "::" not in address:
         return node
@@ -87,9 +91,9 @@ def dotted(node: str) -> str:
 
 
 def read_junit_by_name(xml: str) -> TestReport | None:
-    """A JUnit file, whichever runner wrote it. An expected failure counts as passed, a skipped test as neither."""
+    """Parse a JUnit file of any runner. An expected failure counts as passed, a skipped test as neither."""
     if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
-        return None  # no runner writes one, and entities can grow without bound
+        return None  # no runner writes one, and entities can expand without limit
     try:
         root = ElementTree.fromstring(xml)
     except (ElementTree.ParseError, ValueError, RecursionError):
@@ -111,7 +115,7 @@ def _junit_cases(root: ElementTree.Element) -> Iterator[Ended]:
 
 
 def read_go_events(text: str) -> TestReport | None:
-    """One JSON object a line, as `go test -json` writes them; other lines say nothing."""
+    """Parse `go test -json`, one JSON object per line; other lines are ignored."""
     ended: list[Ended] = []
     known = False
     for line in text.split("\n"):
@@ -126,7 +130,7 @@ def read_go_events(text: str) -> TestReport | None:
 
 
 def read_go(text: str) -> TestReport | None:
-    """Events where there are any, else what `go test -v` prints."""
+    """Parse events if there are any, otherwise the output of `go test -v`."""
     events = read_go_events(text)
     if events is not None:
         return events
@@ -134,7 +138,7 @@ def read_go(text: str) -> TestReport | None:
 
 
 def read_cargo(text: str) -> TestReport | None:
-    """The lines `test NAME ... ok`; with --nocapture the result may stand below what the test printed."""
+    """Parse the lines `test NAME ... ok`; with --nocapture, the result may follow the test's own output."""
     return _gathered(_cargo_tests(text))
 
 
@@ -155,7 +159,7 @@ def _cargo_tests(text: str) -> Iterator[Ended]:
 
 
 def read_jest(text: str) -> TestReport | None:
-    """The tree that `jest --verbose` prints: groups by indentation, one test a line."""
+    """Parse the tree of `jest --verbose`: groups by indentation, one test per line."""
     return _gathered(_jest_tests(text))
 
 
@@ -170,7 +174,7 @@ def _jest_tests(text: str) -> Iterator[Ended]:
         elif not bare:
             groups = []
         elif line.startswith("  ● "):
-            file = ""  # what failed is told at length, until the next file
+            file = ""  # skip the details of failures, up to the next file
         elif file and line.startswith("  "):
             depth = len(line) - len(line.lstrip())
             groups = _above(groups, depth)
@@ -187,7 +191,7 @@ def _jest_names(file: str, groups: list[str], title: str) -> tuple[str, ...]:
 
 
 def read_jest_json(text: str) -> TestReport | None:
-    """What `jest --json --outputFile` and Vitest's JSON reporter write."""
+    """Parse the output of `jest --json --outputFile` or Vitest's JSON reporter."""
     document = _json_object(text)
     files = document.get("testResults") if document else None
     return _gathered(_jest_results(files)) if isinstance(files, list) else None
@@ -207,7 +211,7 @@ def _jest_results(files: list[object]) -> Iterator[Ended]:
 
 
 def read_tap(text: str) -> TestReport | None:
-    """Test Anything Protocol, subtests by indentation. A point that is skipped or still to do is neither."""
+    """Parse TAP, with subtests by indentation. A skipped or todo point counts as neither."""
     return _gathered(_tap_points(text))
 
 
@@ -226,12 +230,12 @@ def _tap_points(text: str) -> Iterator[Ended]:
 
 
 def _above(groups: list[tuple[int, str]], depth: int) -> list[tuple[int, str]]:
-    """The groups, each with its indentation, that hold what stands at this one."""
+    """The enclosing groups of a line, each with its indentation."""
     return [group for group in groups if group[0] < depth][:MOST_GROUPS]
 
 
 def read_printed_pytest(text: str) -> TestReport | None:
-    """The summary of -rA; an expected failure counts as passed, as in a JUnit report."""
+    """Parse the summary of -rA; an expected failure counts as passed, as in a JUnit report."""
     report = read_pytest(text)
     summary = _SUMMARY.split(text)[1:]
     expected = {name.split(" - ", 1)[0].strip() for name in _XFAIL.findall(summary[-1])} if summary else set()

@@ -1,4 +1,4 @@
-"""The process of its own that each command of the sandlock tier gets. Imports little, because it starts each time."""
+"""The separate process of each command of the sandlock tier. Imports little, because it starts for every command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LENGTH_DIGITS = 12
 
 
 class SandlockSpec(TypedDict):
-    """What standard input begins with, as JSON behind its length."""
+    """The JSON at the start of standard input, after its length."""
 
     readable: list[str]
     writable: list[str]
@@ -29,13 +29,13 @@ class SandlockSpec(TypedDict):
 
 
 def main() -> NoReturn:
-    """In the keeper: start the command that standard input specifies, wait for it, and leave nothing behind."""
+    """In the keeper: start the command that standard input specifies, wait for it, and leave no process behind."""
     left = int(os.read(0, LENGTH_DIGITS))
     text = b""
-    while left and (chunk := os.read(0, left)):  # no further: what follows is the command's
+    while left and (chunk := os.read(0, left)):  # no further: the rest belongs to the command
         text, left = text + chunk, left - len(chunk)
     spec: SandlockSpec = json.loads(text)
-    # Not sys.exit: the library would wait for its own threads.
+    # Not sys.exit, because the library would wait for its own threads.
     os._exit(keep(spec["parent"], lambda: _run(spec)))
 
 

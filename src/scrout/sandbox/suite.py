@@ -1,4 +1,4 @@
-"""The project's own tests: which runner they want, which files are near a change, and what a run of them gave."""
+"""The project's own tests: their runner, the test files near a change, and the result of a run."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from scrout.sandbox.workspace import Base, Workspace
 
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests)\.py$")
 _IMPORT = re.compile(r"^[ \t]*+(?:from|import)\b[^\n]*+", re.MULTILINE)
-# As `python -m pytest`, but for this: a pytest.py of the repository cannot take the runner's place.
+# Like `python -m pytest`, except that a pytest.py in the repository cannot replace the runner.
 _PYTEST = "import os,sys; sys.path.pop(0); import pytest; sys.path.insert(0,os.getcwd()); sys.exit(pytest.main())"
 _TEST_FUNCTION = re.compile(rb"^(?:async )?def test_(?!suite\b|main\b)\w+\(", re.MULTILINE)
-"""A test that unittest does not see, and no hook of its own."""
+"""Signs of a test that unittest does not see."""
 _SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini")
 _CANNOT_START = 4
-"""How pytest ends if its settings or a conftest.py are at fault."""
+"""pytest's exit codes if its settings or a conftest.py are wrong."""
 MOST_RELATED = 8
 MOST_REMEMBERED = 256
-"""Runs on unchanged repositories."""
+"""Cache of runs on unchanged repositories."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """How the project's tests are run."""
+    """How to run the project's tests."""
 
     runner: Literal["pytest", "unittest"]
     files: tuple[str, ...]
     source_root: str = ""
-    """Folder to be put on Python's path; empty: the environment has the project's packages."""
+    """Folder to put on Python's path; empty: the environment has the project's packages."""
     options: str = ""
     """More options for pytest."""
 
     def command(self, files: Sequence[str] = ()) -> str:
-        """A shell command for these test files; all of them when none is named."""
+        """A shell command for these test files; all of them if none is named."""
         command = self._command(files)
         if not self.source_root:
             return command
-        # What PYTHONPATH holds already stays: the sandbox watches a run from there.
+        # Keep the existing PYTHONPATH: the sandbox uses it to watch a run.
         return f'PYTHONPATH="{self.source_root}${{PYTHONPATH:+:$PYTHONPATH}}" {command}'
 
     def _command(self, files: Sequence[str]) -> str:
         names = " ".join(shlex.quote(name) for name in files)
         if self.runner == "pytest":
-            # The project's own addopts may ask for plugins, coverage or quiet that hide the names we read.
+            # The project's own addopts may request plugins, coverage or quiet output that hides test names.
             options = "-o addopts= -p no:cacheprovider -q -rA --tb=short --color=no --continue-on-collection-errors"
             parts = ("python -c", shlex.quote(_PYTEST), options, self.options, names)
             return " ".join(part for part in parts if part)
@@ -74,7 +74,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class SuiteRun:
-    """What one run of tests gave."""
+    """The result of one test run."""
 
     passed: frozenset[str]
     failed: frozenset[str]
@@ -84,7 +84,7 @@ class SuiteRun:
 
 
 async def find_suite(task_sandbox: TaskSandbox) -> Suite | None:
-    """The project's tests, if it has Python tests and a runner for them."""
+    """Find the project's tests, if it has Python tests and a runner for them."""
     files = test_files(task_sandbox.base)
     if not files or not task_sandbox.environment.python:
         return None
@@ -103,8 +103,11 @@ async def find_suite(task_sandbox: TaskSandbox) -> Suite | None:
 
 
 async def _options(task_sandbox: TaskSandbox, workspace: Workspace, file: str) -> str:
-    """What pytest needs to start: filters that name warnings of another version, or make errors of those that newer
-    packages give, keep it from running any test."""
+    """Options that pytest needs to start.
+
+    Warning filters for other versions, or filters that turn new packages' warnings into errors, can prevent every test
+    from running.
+    """
     if not any(b"filterwarnings" in (task_sandbox.base.read(name) or b"") for name in _SETTINGS):
         return ""
     collect = f"python -c {shlex.quote(_PYTEST)} -o addopts= -p no:cacheprovider --collect-only -q {shlex.quote(file)}"
@@ -116,7 +119,7 @@ async def _options(task_sandbox: TaskSandbox, workspace: Workspace, file: str) -
 
 
 async def _source_root(task_sandbox: TaskSandbox) -> str:
-    """`src`, where the project's package is there and not installed; else empty."""
+    """`src` if the project's package is there and not installed; otherwise empty."""
     folder = real_beneath(task_sandbox.base.tree, "src")
     packages = sorted(path.parent.name for path in folder.glob("*/__init__.py")) if folder and folder.is_dir() else []
     if not packages or not packages[0].isidentifier() or task_sandbox.base.has("src/__init__.py"):
@@ -130,7 +133,7 @@ async def _source_root(task_sandbox: TaskSandbox) -> str:
 
 
 def _asks_for_pytest(base: Base, contents: Sequence[bytes]) -> bool:
-    """Whether the project is written for pytest; one that is not runs under unittest, without a stranger's plugins."""
+    """Whether the project is written for pytest. Others run under unittest, without third-party plugins."""
     declared = (base.read(name) or b"" for name in (*_SETTINGS, "setup.py"))
     named = any(b"pytest" in content for content in (*declared, *contents))
     return named or any(_TEST_FUNCTION.search(content) for content in contents)
@@ -149,7 +152,7 @@ def python_files(base: Base) -> tuple[str, ...]:
 
 
 def belongs_to_tests(path: str) -> bool:
-    """Whether a path is a test file, or something that tests stand on: fixtures, helpers, data."""
+    """Whether a path is a test file, or a file that tests depend on: fixtures, helpers, data."""
     pure = PurePosixPath(path)
     return is_test_file(path) or pure.name == "conftest.py" or not {"test", "tests"}.isdisjoint(pure.parts)
 
@@ -164,7 +167,7 @@ def related_tests(base: Base, paths: Sequence[str]) -> tuple[str, ...]:
     scores: dict[str, int] = {}
     for test in test_files(base):
         content = (base.read(test) or b"").decode("utf-8", errors="replace")
-        # Only these lines are searched below, so that no file can make the search slow.
+        # Only these lines are searched below, so that no file can slow down the search.
         imports = "\n".join(_IMPORT.findall(content))
         for path in paths:
             source = PurePosixPath(path)
@@ -201,8 +204,10 @@ async def run_suite(
 async def run_on_base(
     task_sandbox: TaskSandbox, suite: Suite, files: tuple[str, ...] = (), *, timeout_s: float
 ) -> SuiteRun:
-    """The same on the unchanged repository. Remembered for as long as the process lives: the tasks of a batch often
-    have a commit in common."""
+    """Run the tests on the unchanged repository.
+
+    Results are cached for the life of the process, because tasks of a batch often share a commit.
+    """
     key = (task_sandbox.base.tree, task_sandbox.tier.name, task_sandbox.environment, replace(suite, files=()), files)
     if key in _on_base:
         _on_base.move_to_end(key)

@@ -1,4 +1,4 @@
-"""Where one task's commands run: its base, the isolation tier, the repository's environment, and fresh workspaces."""
+"""Runs the commands of one task: its base, isolation tier, repository environment and fresh workspaces."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from scrout.task import Task
 PRISTINE_GIT = "/opt/scrout/git"
 MOST_DIFF_BYTES = 100_000_000
 
-# A git directory of its own making, so that nothing a command did to .git can change what the diff says. A nested .git
-# would hide the files around it, and so would a mode that forbids reading them.
+# Uses a git directory of its own, so that a command that changes .git cannot change the diff. A nested .git would hide
+# the files around it, and so would a mode that forbids reading them.
 _DIFF = f"""
 exec 2> /tmp/said
 trap 'test $? = 0 || cat /tmp/said' EXIT
@@ -58,7 +58,7 @@ cat /tmp/patch
 
 
 class TaskSandbox:
-    """Opened once for a task; every stage that runs something holds it."""
+    """Opened once per task and shared by every stage that runs commands."""
 
     def __init__(self, workspaces: Workspaces, tier: Tier, environment: Environment, limits: Limits) -> None:
         self.workspaces = workspaces
@@ -75,7 +75,7 @@ class TaskSandbox:
         return self.workspaces.fresh()
 
     def root(self, workspace: Workspace) -> Path:
-        """Where commands see the repository."""
+        """The repository's path inside of the sandbox."""
         return self.base.repo if self.tier.mounts else workspace.upper
 
     async def run(
@@ -111,12 +111,12 @@ class TaskSandbox:
         return replace(done, output=at_inside_paths(done.output, view))
 
     async def shell(self, workspace: Workspace, command: str, *, timeout_s: float | None = None) -> Completed:
-        """Run a shell command under pipefail, so that a pipe at its end cannot hide a failure."""
+        """Run a shell command under pipefail, so that a trailing pipe cannot hide a failure."""
         return await self.run(workspace, shell_argv(command), timeout_s=timeout_s)
 
     @asynccontextmanager
     async def session(self, workspace: Workspace, aliases: tuple[str, ...] = ()) -> AsyncIterator[ShellSession]:
-        """For one agent's commands, which trust each other: they need not each have a sandbox of their own."""
+        """A session for one agent's commands. They trust each other, so they can share a sandbox."""
         standing = self.tier.standing(
             Command(
                 argv=(),
@@ -136,13 +136,13 @@ class TaskSandbox:
             await session.rest()
 
     async def _alone(self, workspace: Workspace) -> None:
-        """Nothing else has the workspace mounted, and commands may enter it."""
+        """Wait until no other sandbox has the workspace mounted, and make it accessible."""
         if workspace in self._sessions:
             await self._sessions[workspace].rest()
         workspace.unlock()
 
     async def diff(self, workspace: Workspace, without: Sequence[str] = ()) -> str:
-        """What was changed since the base, as git prints it; ignored files, caches and paths in `without` left out."""
+        """The changes since the base, as git prints them, without ignored files, caches and paths in `without`."""
         await self._alone(workspace)
         pristine = Mount(self.base.tree / ".git", PRISTINE_GIT)
         done = await self.tier.run(
@@ -158,14 +158,14 @@ class TaskSandbox:
         )
         if done.exit_code != 0:
             why = "it took too long" if done.timed_out else done.text.strip()[-500:]
-            raise SandboxError(f"the diff could not be taken: {why}")
+            raise SandboxError(f"git could not make the diff: {why}")
         if len(done.output) > MOST_DIFF_BYTES:
-            raise SandboxError(f"the diff has more than {MOST_DIFF_BYTES:,} bytes. Ignore what a build leaves behind.")
-        # A symlink's target is text to git in every case, and a path may be any bytes.
+            raise SandboxError(f"the diff has more than {MOST_DIFF_BYTES:,} bytes. Add build output to .gitignore.")
+        # git treats a symlink's target as text in every case, and a path may be any bytes.
         return done.output.decode("utf-8", "surrogateescape")
 
     async def apply(self, workspace: Workspace, patch: str) -> str:
-        """Apply a patch to a workspace; empty on success, else what git said. All of it applies or none."""
+        """Apply a patch to a workspace, completely or not at all; returns git's message, empty on success."""
         argv = ["git", "apply", "--whitespace=nowarn", "-"]
         done = await self.run(workspace, argv, stdin=patch.encode("utf-8", "surrogateescape"))
         return "" if done.exit_code == 0 else done.text.strip() or f"git apply: exit code {done.exit_code}"
@@ -178,9 +178,9 @@ class TaskSandbox:
 
 
 class ShellSession:
-    """Shell commands of one agent in one workspace, one at a time; where the tier can, in one sandbox that stays.
+    """Runs one agent's shell commands in one workspace, one at a time, in a warm sandbox if the tier has one.
 
-    Each starts as in a sandbox of its own. Files of the workspace may be read and written between them.
+    Each command starts as in a new sandbox. Between commands, the workspace's files may be read and written.
     """
 
     def __init__(
@@ -194,14 +194,14 @@ class ShellSession:
         self._edits = 0
 
     async def shell(self, command: str, *, timeout_s: float | None = None) -> Completed:
-        """As TaskSandbox.shell."""
+        """Like TaskSandbox.shell."""
         if self._standing is None:
             argv = shell_argv(command)
             return await self.task_sandbox.run(self.workspace, argv, timeout_s=timeout_s, aliases=self.aliases)
         async with self._turn:
             self.workspace.unlock()
             if self.workspace.edits != self._edits:
-                # A mounted overlay remembers what it has seen, and need not notice what the host does to its layers.
+                # A mounted overlay caches files, and may not notice that the host changes its layers.
                 await self._standing.close()
                 self._edits = self.workspace.edits
             longest_s = self.task_sandbox.limits.timeout_s if timeout_s is None else timeout_s
@@ -216,7 +216,7 @@ class ShellSession:
 
 @contextmanager
 def open_task_sandbox(task: Task, tier: Tier, settings: Settings) -> Iterator[TaskSandbox]:
-    """Everything a task's commands need; all of it is gone when the block ends."""
+    """Open everything that a task's commands need; removes all of it when the block ends."""
     base = make_base(task.repo, task.base_commit, bounds=settings.sandbox)
     if tier.brings_tools:
         environment = Environment("the container image", "python3", "", ())
@@ -237,12 +237,12 @@ def open_task_sandbox(task: Task, tier: Tier, settings: Settings) -> Iterator[Ta
 
 
 def open_workspaces(base: Base, tier: Tier) -> Workspaces:
-    """Workspaces of the form that the tier can show."""
+    """Workspaces of the kind that the tier supports."""
     return Workspaces(base, Workspace if tier.overlays else CopiedWorkspace, tier.user)
 
 
 def _furnish(folder: Path, environment: Environment, user: int) -> None:
-    """The few files a program expects of any machine: its user's name, localhost, and a `python`."""
+    """The few files that programs expect on any machine: the user's name, localhost, and a `python`."""
     group = user if os.geteuid() == 0 else os.getegid()
     (folder / "passwd").write_text(f"sandbox:x:{user}:{group}::/tmp/home:/bin/bash\n")
     (folder / "group").write_text(f"sandbox:x:{group}:\n")
@@ -251,7 +251,7 @@ def _furnish(folder: Path, environment: Environment, user: int) -> None:
     shims.mkdir()
     if Path(environment.python).is_absolute():
         (shims / "python").symlink_to(environment.python)
-    # Whatever the caller's umask is, the sandbox's user reads these.
+    # The sandbox's user must be able to read these, whatever the caller's umask.
     for path in (folder, shims):
         path.chmod(0o755)
     for name in ("passwd", "group", "hosts"):
@@ -259,5 +259,5 @@ def _furnish(folder: Path, environment: Environment, user: int) -> None:
 
 
 def shell_argv(command: str) -> list[str]:
-    """How gate, check and agents run a shell command."""
+    """The command line that gate, check and agents use for a shell command."""
     return ["bash", "-o", "pipefail", "-c", command]

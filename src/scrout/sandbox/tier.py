@@ -1,4 +1,4 @@
-"""What every isolation tier takes and gives.
+"""The interface of isolation tiers.
 
 A tier is a module in scrout.sandbox.tiers, or of another package by an entry point in the group `scrout.tiers`.
 """
@@ -16,39 +16,40 @@ from scrout.registry import Registry
 from scrout.sandbox.output import Output
 
 SANDBOX_UID = 61184
-"""Whom commands run as when scrout is root, because root is exempt from process limits. No account has this number:
-Debian and systemd leave 60578-61183 and 61185-65519 to others and the rest alone."""
+"""The uid of commands if scrout runs as root, because root is exempt from process limits. No account has this uid:
+Debian and systemd leave 60578-61183 and 61185-65519 to others and the rest alone.
+"""
 
 
 def sandbox_user() -> int:
-    """Whom commands run as under a tier that can become somebody else."""
+    """The uid of commands, for a tier that can switch users."""
     return os.geteuid() or SANDBOX_UID
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one command."""
+    """Limits of one command."""
 
     timeout_s: float = 60.0
     memory_mb: int = 4096
     """Writable memory of each process."""
     processes: int = 256
     file_mb: int = 512
-    """The largest file it may write, and the size of /tmp."""
+    """Largest file it may write, and the size of /tmp."""
     total_memory_mb: int = 8192
     """Resident memory of all its processes together."""
     disk_mb: int = 2048
-    """What a workspace may grow by, over all commands in it."""
+    """Maximum growth of a workspace, over all commands in it."""
     files: int = 500_000
-    """How many files, folders and links a workspace may grow by."""
+    """Maximum number of files, folders and links added to a workspace."""
     open_files: int = 4096
     output_bytes: int = 400_000
-    """What is kept of its output: the first and the last half. The rest is read and dropped."""
+    """Output that is kept: the first and the last half. The rest is dropped."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A host folder or file that a command sees."""
+    """A host folder or file that a command can see."""
 
     source: Path
     target: str
@@ -57,7 +58,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A copy-on-write view: `lower` is never written, every change lands in `upper`."""
+    """A copy-on-write view: `lower` is never written, every change goes to `upper`."""
 
     lower: Path
     upper: Path
@@ -71,17 +72,17 @@ class Copy:
 
     folder: Path
     target: str
-    """Where commands see it, under a tier that mounts."""
+    """Its path inside, for a tier that can mount."""
     scratch: Path
-    """What stands for /tmp under a tier that does not."""
+    """The folder to use as /tmp, for a tier that cannot mount."""
     base_bytes: int
     base_files: int
-    """How much it held when it was made."""
+    """Its size when it was made."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command and all that it may see. Paths in argv, cwd and env are those inside."""
+    """One command and everything it can see. Paths in argv, cwd and env are paths inside of the sandbox."""
 
     argv: Sequence[str]
     cwd: str
@@ -89,25 +90,25 @@ class Command:
     """The repository."""
     mounts: Sequence[Mount] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    """The whole environment: nothing of the caller's is inherited."""
+    """The complete environment; nothing is inherited from the caller."""
     aliases: Sequence[str] = ()
-    """Further absolute paths at which the repository is seen, for commands written in a container."""
+    """More absolute paths for the repository, for commands written in a container."""
     limits: Limits = Limits()
     stdin: bytes = b""
     output: Output | None = None
-    """Collects what it prints, also where it is not waited for to the end; None: of no further use."""
+    """Collects the output, even if the command is stopped early; None: not needed."""
     network: bool = False
-    """True: the host's network, its loopback included. For building an environment, never for a claim or a fixer."""
+    """True: the host's network, including loopback. Only for building an environment, never for a claim or a fixer."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """How a command ended."""
+    """The result of a command."""
 
     exit_code: int | None
-    """None: it was stopped at its time limit. 128 + n: it died of signal n."""
+    """None: stopped at its time limit. 128 + n: killed by signal n."""
     output: bytes
-    """Standard output and error as they came, at most Limits.output_bytes with a line where the middle went."""
+    """Standard output and error interleaved, at most Limits.output_bytes, with a line where the middle was cut."""
     seconds: float
 
     @property
@@ -120,43 +121,44 @@ class Completed:
 
 
 class WarmSandbox(Protocol):
-    """A sandbox that stays for one shell command after the other. It starts with the first of them."""
+    """A sandbox that stays open for several shell commands. The first command starts it."""
 
     async def shell(self, text: str, timeout_s: float) -> Completed:
-        """Run a command to the end or to the time limit; afterwards no process of it is left."""
+        """Run a command until it ends or its time is over; leaves no process behind."""
         ...
 
     async def close(self) -> None:
-        """End it. The next command starts it anew."""
+        """End the sandbox. The next command starts a new one."""
         ...
 
 
 @dataclass(frozen=True)
 class ProbedTier:
-    """What a tier said when it was tried."""
+    """The result of trying a tier."""
 
     name: str
     tier: Tier | None
     """None: not usable here."""
     detail: str
     remedy: str = ""
-    """The next step; empty: nothing to do."""
+    """The next step; empty: none."""
 
 
 class Tier(Protocol):
-    """A kind of isolation."""
+    """An isolation tier."""
 
     name: ClassVar[str]
     strength: ClassVar[int]
-    """The strongest that works is chosen. 0: it isolates nothing and is only used if the user names it."""
+    """scrout chooses the strongest tier that works. 0: no isolation, only used if the user names it."""
     weakness: ClassVar[str]
-    """What it leaves open that the strongest does not; empty: nothing."""
+    """Weaknesses compared with the strongest tier; empty: none."""
     overlays: bool
-    """Whether it shows an Overlay; else every workspace is a Copy."""
+    """Whether it can mount an Overlay; otherwise, every workspace is a Copy."""
     mounts: bool
-    """Whether commands see things at a Mount's target; else they see them where they lie on the host."""
+    """Whether commands see a Mount at its target; otherwise, they see it at its host path."""
     brings_tools: bool
-    """Whether interpreters and programs are the tier's own, as in a container's image; else they are the host's."""
+    """Whether interpreters and programs come from the tier, as in a container's image; otherwise, they are the host's.
+    """
 
     @classmethod
     def probe(cls, settings: settings.SandboxSettings) -> ProbedTier:
@@ -165,15 +167,15 @@ class Tier(Protocol):
 
     @property
     def user(self) -> int:
-        """Whom commands run as, and so whose the files of a workspace are."""
+        """The uid and gid that commands run as and that own a workspace's files."""
         ...
 
     async def run(self, command: Command) -> Completed:
-        """Run to the end or to the time limit; afterwards no process of it is left."""
+        """Run a command until it ends or its time is over; leaves no process behind."""
         ...
 
     def standing(self, command: Command) -> WarmSandbox | None:
-        """One sandbox for many shell commands with all but the argv of this one. None: there is no such thing here."""
+        """A warm sandbox for shell commands like this one; None: the tier has none."""
         ...
 
 

@@ -1,14 +1,14 @@
-"""A sandbox that stays for one shell command after the other, so that a command does not pay for its start.
+"""A sandbox that stays open for several shell commands, so that only the first pays for its start.
 
 Inside, bash is the first process of the process namespace: no command can kill or stop it. It reads commands from
-its standard input, says on its standard error how each one ended, and ends what a command left running before it says
-so. Commands inherit neither stream, and since bash was started from a file that they may not read, the kernel lets none
-of them look into it. Output has a pipe of its own; when a command's end is told, nobody is left who could write to it,
-so what it holds then is all of the output.
+standard input and reports the end of each on standard error, after it has killed the processes that the command left.
+Commands inherit neither stream, and because bash was started from a file that they cannot read, the kernel does not let
+them inspect it. Output has a separate pipe; when a command's end is reported, no process can write to the pipe any
+more, so its content is complete.
 
 A command that leaves something outside of the workspace (files in /tmp, shared memory), passes a limit, or brings the
-sandbox down all the same costs the sandbox: the next one gets a new one. Commands of one sandbox share the workspace.
-Not covered: one can lower the priority of the first process, and so of those that follow.
+sandbox down ends the sandbox: the next command gets a new one. Commands of one sandbox share the workspace. Not
+covered: a command can lower the priority of the first process, and so of later commands.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from scrout.sandbox.tier import Command, Completed
 from scrout.sandbox.workspace import private_folder
 
 SHELL = "/opt/scrout/shell"
-"""Where the sandbox has its unreadable bash."""
+"""Path of the sandbox's unreadable bash."""
 
-# The trap, because while bash waits for a command an interrupt would end it; unlike an ignored signal, commands do not
-# inherit it. /dev belongs to the sandbox's user where scrout is not root.
+# With a trap, because an interrupt would end bash while it waits for a command. Commands do not inherit a trap, unlike
+# an ignored signal. If scrout is not root, /dev belongs to the sandbox's user.
 SERVER = f"""
 trap : INT
 set +h
@@ -64,7 +64,10 @@ done
 
 
 def unreadable_shell() -> Path:
-    """A bash that nobody may read, so that nobody may look into its process. All sandboxes share it, and its memory."""
+    """A bash that no user can read, so that no command can inspect its process.
+
+    All sandboxes share it and its memory.
+    """
     bash = Path(system_program("bash"))
     seen = bash.stat()
     shell = private_folder(cache_folder() / "shells") / f"bash-{seen.st_size}-{seen.st_mtime_ns}"
@@ -79,7 +82,7 @@ _STATUS = re.compile(rb"(\d{1,3})( used)?\n")
 
 
 class BubblewrapWarmSandbox:
-    """Starts its sandbox with the first command, and again after one that cost it."""
+    """Starts its sandbox with the first command, and again after a command that ended it."""
 
     def __init__(self, argv: Sequence[str], command: Command, end: Callable[[Process], Awaitable[None]]) -> None:
         self.argv = argv
@@ -87,17 +90,17 @@ class BubblewrapWarmSandbox:
         self._end = end
         self._process: Process | None = None
         self._pipe = (-1, -1)
-        """Both ends of the output's: what a command does to its end, it does to ours."""
+        """Both ends of the output pipe: what a command does to its end also affects this one."""
         self._clean = False
 
     async def shell(self, text: str, timeout_s: float) -> Completed:
-        """Run a shell command to its end or to the time limit; afterwards no process of it is left."""
+        """Run a shell command until it ends or its time is over; leaves no process behind."""
         started = time.monotonic()
         output = Output(self.command.limits.output_bytes)
         exit_code: int | None = None
         self._clean = False
         if self._process is not None and self._process.returncode is not None:
-            await self.close()  # it died while nothing ran in it
+            await self.close()  # it died between commands
         try:
             async with asyncio.timeout(timeout_s):
                 process = self._process or await self._start()
@@ -110,7 +113,6 @@ class BubblewrapWarmSandbox:
         return Completed(exit_code=exit_code, output=output.joined(), seconds=time.monotonic() - started)
 
     async def close(self) -> None:
-        """End the sandbox, if there is one."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -139,13 +141,13 @@ class BubblewrapWarmSandbox:
             said += line
             if not line:
                 why = said.decode(errors="replace").strip()[-2000:]
-                raise SandboxError(f"{why or 'the sandbox ended before its command began'}. Run `scrout doctor`.")
+                raise SandboxError(f"{why or 'the sandbox ended before its command started'}. Run `scrout doctor`.")
         return process
 
     async def _talk(self, process: Process, text: str, output: Output) -> int:
         assert process.stdin is not None and process.stderr is not None
         loop, (reading, writing) = asyncio.get_running_loop(), self._pipe
-        # All writers share its flags, and some programs set O_NONBLOCK and leave it so.
+        # All writers share its flags, and some programs set O_NONBLOCK permanently.
         fcntl.fcntl(writing, fcntl.F_SETFL, 0)
         loop.add_reader(reading, self._take, output)
         try:
@@ -162,7 +164,7 @@ class BubblewrapWarmSandbox:
         return int(status[1])
 
     def _take(self, output: Output) -> bool:
-        """Move some of what the pipe holds; False: it is empty."""
+        """Read some of the pipe; False: it is empty."""
         try:
             output.add(os.read(self._pipe[0], 65536))
         except BlockingIOError:

@@ -1,8 +1,8 @@
 """A repository at its base commit, and copy-on-write workspaces over it.
 
-A Base holds the base commit and its ancestors and nothing else: no other ref, no reflog, no stash, no object from which
-a later commit could be read. It is made once for each commit and then only read. A Workspace is an empty upper layer on
-it; the overlay exists only inside the sandbox, so nothing is ever mounted on the host.
+A Base holds only the base commit and its ancestors: no other ref, no reflog, no stash, no object of a later commit. It
+is made once for each commit and then only read. A Workspace is an empty upper layer on it; the overlay exists only
+inside the sandbox, so nothing is ever mounted on the host.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from scrout.sandbox.tier import SANDBOX_UID, Copy, Overlay, sandbox_user
 
 BRANCH = "refs/heads/main"
 MOST_READ_BYTES = 50_000_000
-"""Of one file, which is held in memory. A few kilobytes of objects can be a file of gigabytes."""
+"""Maximum size of one file, which is held in memory. A few kilobytes of objects can be a file of gigabytes."""
 _MOST_ENTRY_BYTES = 4096 + 200
-"""Of a path, of which the kernel takes no longer one, and of what git says about it."""
+"""Maximum length of a path (the kernel's limit) and of git's line about it."""
 LOOK_S = 300.0
-"""For git to look through a work tree: patterns of .gitignore can keep it busy for ever."""
+"""Time limit for git to scan a work tree: patterns of .gitignore can keep it busy forever."""
 _OUTSIDE = re.compile(rb"(?i)(\A|\0)/|(\A|[/\0])(\.\.?|\.git)[/\0]")
 """A path that leads out of a work tree, or into its git directory."""
 AS_COMMITTED = "* -ident -working-tree-encoding"
-"""Attributes of every base: with the repository's own, a file could be fifty times as large on the disk."""
+"""Attributes of every base: with the repository's own, a file could be fifty times as large on disk."""
 _SNAPSHOT_AUTHOR = {
     "GIT_AUTHOR_NAME": "scrout",
     "GIT_AUTHOR_EMAIL": "scrout@localhost",
@@ -49,29 +49,29 @@ _SNAPSHOT_AUTHOR = {
 
 @dataclass(frozen=True)
 class SourceRepository:
-    """A user's repository, found and fit for use."""
+    """A user's repository, checked and ready for use."""
 
     repo: Path
-    """Top of the work tree, absolute, symlinks resolved."""
+    """Top of the work tree, absolute, with symlinks resolved."""
     store: Path
-    """Where its objects and references lie."""
+    """Folder of its objects and references."""
     head: str
 
 
 def find_source(path: Path) -> SourceRepository:
-    """The repository at or above a path, or a TaskError that says what is missing."""
-    # Not Path.is_dir, which raises where a folder on the way may not be entered.
+    """The repository at or above a path; raises a TaskError if there is none or it has no commit."""
+    # Not Path.is_dir, which raises if a folder on the way cannot be entered.
     if not os.path.isdir(path) or not os.access(path, os.X_OK):  # noqa: PTH112
         raise TaskError(f"{path} is not a folder you can enter. Pass the repository's folder with --repo.")
     found = find_repository(path)
     head = found.head()
     if not head:
-        raise TaskError(f"{found.name} has no commits yet. Commit once, so that there is a base to work from.")
+        raise TaskError(f"{found.name} has no commits yet. Make a first commit.")
     return SourceRepository(repo=found.name, store=found.common, head=head)
 
 
 def count_changed(source: SourceRepository, bounds: SandboxSettings | None = None) -> int:
-    """How many paths differ from HEAD, untracked ones included."""
+    """The number of paths that differ from HEAD, untracked ones included."""
     found = find_repository(source.repo)
     look = (*_own_ignores(), "status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
     with found.borrowed(with_work_tree=True) as git:
@@ -96,36 +96,36 @@ def _own_ignores() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Base:
-    """A commit of a repository, checked out once, never written again."""
+    """A commit of a repository, checked out once and never written again."""
 
     repo: Path
-    """Where the repository lies for its user, and where commands see it."""
+    """The repository's path for the user; commands see it at the same path."""
     commit: str
     tree: Path
     """The checkout, with a .git that ends at this commit."""
 
     @property
     def git(self) -> GitDir:
-        """For questions about this commit and its ancestors."""
+        """git commands about this commit and its ancestors."""
         return GitDir.of(self.tree)
 
     @cached_property
     def submodules(self) -> tuple[str, ...]:
-        """Folders that are repositories of their own. They are left empty."""
+        """Folders of submodules. They are left empty."""
         listed = self.git("ls-tree", "-r", "-z", self.commit).split(b"\0")
         return tuple(os.fsdecode(entry.split(b"\t", 1)[1]) for entry in listed if entry.startswith(b"160000 "))
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes; None where there is no regular file, or a larger one than is read."""
+        """A file's bytes; None if it is not a regular file, or too large."""
         return read_beneath(self.tree, path, MOST_READ_BYTES)
 
     def has(self, path: str) -> bool:
-        """Whether anything is there, a link included. Where a link on the way leads out of the base, nothing is."""
+        """Whether a path exists (a symlink counts). False if a symlink on the way leads out of the base."""
         return lies_beneath(self.tree, path)
 
 
 def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSettings | None = None) -> Base:
-    """The base for a commit, from the cache or made now. `dirty` puts a snapshot of the work tree on top of it."""
+    """The base of a commit, from the cache or newly made. `dirty` adds a snapshot of the work tree on top."""
     folder = private_folder(cache_folder() / "bases")
     if not dirty:
         tree = folder / base_key(repo, commit) / "tree"
@@ -138,7 +138,8 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
         with found.borrowed() as git:
             _must_fit(git, repo, commit, bounds or SandboxSettings())
             _copy_history(git, repo, commit, tree, bounds or SandboxSettings())
-        # Once more: packs may say of one object two things, and only those of the copy are proven by their names.
+        # Check again: two packs may contain different content for one object, and only the copy's are verified against
+        # their ids.
         _must_fit(GitDir.of(tree), repo, commit, bounds or SandboxSettings())
         if dirty:
             commit = _commit_work_tree(found, tree, commit, bounds or SandboxSettings())
@@ -156,8 +157,8 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
         return Base(repo, commit, final / "tree")
     except OSError as error:
         raise SandboxError(
-            f"no copy of {repo} could be made under {folder}: {error}. Free some room there, or point "
-            "XDG_CACHE_HOME at a larger disk."
+            f"{repo} could not be copied to {folder}: {error}. Free some disk space, or point XDG_CACHE_HOME at a "
+            f"larger disk."
         ) from None
     finally:
         remove_folder(making)
@@ -165,7 +166,7 @@ def make_base(repo: Path, commit: str, *, dirty: bool = False, bounds: SandboxSe
 
 
 def _must_fit(git: GitDir, repo: Path, commit: str, bounds: SandboxSettings, *, sizes: bool = True) -> None:
-    """A few kilobytes of objects can name themselves often enough to fill any disk, so they are counted first."""
+    """Count files first: a few kilobytes of objects can refer to themselves often enough to fill any disk."""
     paths = size_bytes = 0
     rest = b""
     long = ("-l",) if sizes else ()
@@ -179,13 +180,15 @@ def _must_fit(git: GitDir, repo: Path, commit: str, bounds: SandboxSettings, *, 
                 size_bytes += int(size) if size.isdigit() else 0
             try:
                 if len(max((*entries, rest), key=len)) > _MOST_ENTRY_BYTES:
-                    raise TaskError(f"{repo} has a path at {commit[:12]} that is too long for any disk.")
+                    raise TaskError(
+                        f"{repo} has a path at {commit[:12]} that is too long for a file system. Rename it, and commit."
+                    )
                 _must_be_within(bounds, paths, size_bytes, f"{repo} at {commit[:12]}")
             except TaskError:
                 process.kill()
                 raise
     if process.returncode != 0:
-        # What it did not list was not counted.
+        # If git did not list it, it was not counted.
         raise TaskError(f"the history of {repo} at {commit[:12]} cannot be read. Try `git fsck` there.")
 
 
@@ -203,12 +206,12 @@ def _check_out(tree: Path, commit: str) -> None:
     try:
         GitDir.of(tree)("reset", "-q", "--hard", commit)
     except GitError as error:
-        raise OSError(str(error)) from None  # git does not say that the disk is full
+        raise OSError(str(error)) from None  # git does not report that the disk is full
     (tree / ".git" / "ORIG_HEAD").unlink(missing_ok=True)
 
 
 def _hand_over(base: Base) -> None:
-    """Give the tree to the sandbox's user, and let its index know, or every diff would read every file again."""
+    """Give the tree to the sandbox's user, and refresh the index; otherwise, every diff would read every file again."""
     if os.geteuid() == 0:
         owner = f"{SANDBOX_UID}:{SANDBOX_UID}"
         run_system("chown", "-R", "-h", owner, str(base.tree)).check_returncode()
@@ -222,19 +225,19 @@ def base_key(repo: Path, commit: str) -> str:
 
 
 def _copy_history(git: GitDir, repo: Path, commit: str, tree: Path, bounds: SandboxSettings) -> None:
-    """Into a new repository at `tree`: the objects reachable from the commit, and no others."""
+    """Copy the objects reachable from the commit, and no others, into a new repository at `tree`."""
     make_git_dir(tree / ".git", f"ref: {BRANCH}", sha256=len(commit) == 64)
-    # A pack of what the commit reaches: unlike a clone it knows no refs, and alternates are not carried over.
-    # Old objects that a partial clone never fetched stay missing: only the base itself must be whole.
+    # A pack of the reachable objects: unlike a clone, it has no refs or alternates. Old objects that a partial clone
+    # never fetched stay missing: only the base itself must be complete.
     packer = ("pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset", "--missing=allow-any")
     with tempfile.TemporaryFile() as said, git.start(*packer, stderr=said) as pack:
         assert pack.stdin is not None and pack.stdout is not None
         with contextlib.suppress(BrokenPipeError), pack.stdin:
             pack.stdin.write(f"{commit}\n".encode())
-        # A few kilobytes of deltas can be gigabytes here, where what they are based on is not reachable.
+        # A few kilobytes of deltas can become gigabytes here, if their base objects are not reachable.
         unpacker = ("index-pack", "--stdin", f"--max-input-size={bounds.repo_mb * 1_000_000}")
         with GitDir.of(tree).start(*unpacker, stdin=pack.stdout, stderr=said) as unpack:
-            # Only the reader may hold this end, or the packer would wait for ever on one that died.
+            # Only the reader may hold this end; otherwise, the packer would wait forever for a reader that died.
             pack.stdout.close()
             assert unpack.stdout is not None
             unpack.stdout.read()
@@ -256,84 +259,84 @@ def _copy_history(git: GitDir, repo: Path, commit: str, tree: Path, bounds: Sand
 
 
 def _commit_work_tree(found: Foreign, tree: Path, head: str, bounds: SandboxSettings) -> str:
-    """Commit the user's files as they are, writing objects and index into our copy only."""
+    """Commit the user's files as they are. Writes objects and index only into the copy."""
     found.check_work_tree()
     ours, theirs = GitDir.of(tree), GitDir(tree / ".git", found.work_tree)
     found.copy_ignored(ours.path)
     theirs("read-tree", head)
-    # Neither `git add`, which asks a repository inside of this one what changed there, nor `git ls-files`, which looks
-    # for a file behind a folder that is a link by now.
+    # Neither `git add`, which would query nested repositories, nor `git ls-files`, which would look behind a folder
+    # that has become a symlink.
     theirs("update-index", "-q", "--refresh")
-    # HEAD's commits of submodules stay: their folders may name any repository, and a base leaves them empty.
+    # Keep HEAD's commits of submodules: their folders may name any repository, and a base leaves them empty.
     differ = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=all").split(b"\0")
     gone = theirs("diff-files", "-z", "--name-only", "--ignore-submodules=all", "--diff-filter=D").split(b"\0")
     look = (*_own_ignores(), "ls-files", "-z", "--others", "--exclude-standard")
     others = theirs(*look, timeout_s=LOOK_S).split(b"\0")
     entries = {name: _lstat(Path(found.name, os.fsdecode(name))) for name in {*differ, *others} - {*gone, b""}}
-    # A pipe in a file's place is no content; a folder with a slash behind it is a repository.
+    # Skip a pipe in a file's place; a folder with a trailing slash is a repository.
     kept = {name: entry for name, entry in entries.items() if entry and not name.endswith(b"/") and _is_content(entry)}
-    # Files with holes in them take no room here, and all that they say in the copy.
+    # Sparse files take no space here, but their full size in the copy.
     sizes = sum(entry.st_size for entry in kept.values())
     _must_be_within(bounds, len(entries) + len(gone), sizes, f"what is not committed in {found.name}")
     removed = {*gone, *differ} - {*kept, b""}
     theirs("update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in removed))
     theirs("update-index", "--add", "-z", "--stdin", stdin=b"".join(name + b"\0" for name in kept))
-    # The date of HEAD, so that the same tree is the same commit and its base is found in the cache.
+    # Use HEAD's date, so that the same tree gives the same commit and its base is found in the cache.
     date = ours.text("log", "-1", "--format=%cI", head)
     author = {**_SNAPSHOT_AUTHOR, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    # Not `git commit`, which would run over the files again.
+    # Not `git commit`, which would scan the files again.
     return ours.with_variables(**author).text(
         "commit-tree", ours.text("write-tree"), "-p", head, "-m", "Work tree as found"
     )
 
 
 class Workspace:
-    """One writable view of a base. Files are read and written here only while no command runs in it."""
+    """One writable view of a base. The host reads and writes its files only while no command runs in it."""
 
     def __init__(self, base: Base, folder: Path, user: int) -> None:
         self.base = base
         self.folder = folder
         self.user = user
         self.edits = 0
-        """How often the host changed something in it. A sandbox that has it mounted may not see that."""
+        """How often the host changed it. A sandbox that has it mounted may not notice a change."""
 
     def make(self) -> None:
-        """Make it, empty of changes."""
+        """Create it, without changes."""
         self._make_folders("", "upper", "work", "out")
 
     def _make_folders(self, *names: str) -> None:
         for name in names:
             (self.folder / name).mkdir()
-            (self.folder / name).chmod(0o755)  # whatever the caller's umask is
+            (self.folder / name).chmod(0o755)  # independent of the caller's umask
             if name and os.geteuid() == 0:
                 os.chown(self.folder / name, self.user, self.user)
 
     @property
     def view(self) -> Overlay | Copy:
-        """What a command is given to see the repository by."""
+        """The view of the repository to give to a command."""
         return Overlay(self.base.tree, self.upper, self.folder / "work", str(self.base.repo))
 
     @property
     def outbox(self) -> Path:
-        """A folder outside the repository that commands may write to, for what the host wants to read afterwards."""
+        """A folder outside the repository where commands leave files for the host."""
         return self.folder / "out"
 
     @property
     def upper(self) -> Path:
-        """Where every change lies; here as overlayfs keeps it."""
+        """The folder of all changes, in overlayfs format."""
         return self.folder / "upper"
 
     def unlock(self) -> None:
-        """Let commands in, should one of them, or the caller's umask, have closed the repository's own folder."""
+        """Make the repository's folder accessible again, in case a command or the caller's umask closed it."""
         self.edits += unlock(self.upper, 0o755)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file of the repository. What a command may have planted on the way, a symlink say, is an error."""
+        """Write a file of the repository. Raises an error if a command placed a symlink or the like on the way."""
         self.edits += 1
         try:
             mode = self._clear_way(path)
             with parent_beneath(self.upper, path) as (parent, name):
-                # A new file, because a command can have linked the old one elsewhere.
+                # A new file, because a command may have linked the old one elsewhere.
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=parent)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -346,12 +349,12 @@ class Workspace:
             raise SandboxError(f"{path!r} cannot be written in the workspace: {error}") from None
 
     def read(self, path: str) -> bytes | None:
-        """A file as the next command will see it; None where there is no regular file, or a larger one than is read."""
+        """A file as the next command will see it; None if it is not a regular file, or too large."""
         layer = self._layer(path) if is_inside(path) else None
         return None if layer is None else read_beneath(layer, path, MOST_READ_BYTES)
 
     def changed(self) -> Iterator[str]:
-        """Files outside .git that differ from the base or are new, deleted ones included, in no order."""
+        """Files outside .git that differ from the base, new and deleted ones included, in no order."""
         folders = [""]
         while folders:
             folder = folders.pop()
@@ -372,12 +375,12 @@ class Workspace:
     def _base_files(self, folder: str) -> Iterator[str]:
         place = self.base.tree / folder
         if Path(os.path.realpath(place)) != Path(os.path.realpath(self.base.tree), folder):
-            return  # it was a link, or below one, wherever that leads on the host
+            return  # it was a symlink, or below one, wherever that points on the host
         for top, _, files in os.walk(place):
             yield from (os.path.relpath(Path(top, name), self.base.tree) for name in files)
 
     def _layer(self, path: str) -> Path | None:
-        """The layer in which the next command would find this path; None: it has been deleted."""
+        """The layer in which the next command would find this path; None: it is deleted."""
         self.unlock()
         opaque = False
         for step in steps(path):
@@ -393,7 +396,7 @@ class Workspace:
         return self.upper
 
     def _clear_way(self, path: str) -> int:
-        """Make the folders above a file in the upper layer, and say which mode the file should have."""
+        """Create the folders above a file in the upper layer; returns the mode for the file."""
         if not is_inside(path):
             raise SandboxError(f"{path!r} is not a path inside the repository")
         mode = 0o644
@@ -403,7 +406,7 @@ class Workspace:
             seen = None if layer is None else _lstat(layer / step)
             wanted = "file" if step == last else "folder"
             if seen is not None and not (stat.S_ISREG if step == last else stat.S_ISDIR)(seen.st_mode):
-                raise SandboxError(f"{path!r} cannot be written: {str(step)!r} is not a {wanted} there")
+                raise SandboxError(f"{path!r} cannot be written: {str(step)!r} is not a {wanted}")
             if step == last:
                 return mode if seen is None else stat.S_IMODE(seen.st_mode)
             self._make_folder(step)
@@ -421,19 +424,19 @@ class Workspace:
             if os.geteuid() == 0:
                 os.chown(folder, self.user, self.user)
         if deleted:
-            # What the base has below stays deleted.
+            # The base's files below stay deleted.
             for name in _OPAQUE:
                 with contextlib.suppress(OSError):
                     os.setxattr(folder, name, b"y")
         unlock(folder)
 
     def remove(self) -> None:
-        """Delete it. Safe to call twice."""
+        """Delete the workspace. Safe to call twice."""
         remove_folder(self.folder)
 
 
 class Workspaces:
-    """Makes workspaces over one base and removes them all at the end; a crash's leftovers go at the next start."""
+    """Makes workspaces over one base and removes them at the end; the next start removes those of a crash."""
 
     def __init__(self, base: Base, form: type[Workspace] = Workspace, user: int | None = None) -> None:
         self.base = base
@@ -455,24 +458,26 @@ class Workspaces:
 
     @property
     def shared(self) -> Path:
-        """A folder for what all these workspaces are given."""
+        """A folder for files that all these workspaces share."""
         if self.folder is None:
             raise RuntimeError("Workspaces is a context manager: enter it first")
         return self.folder / "shared"
 
     def fresh(self) -> Workspace:
-        """A workspace in which nothing has happened yet."""
+        """A new workspace."""
         workspace = self.form(self.base, self.shared.with_name(secrets.token_hex(6)), self.user)
         try:
             workspace.make()
         except OSError as error:
-            raise SandboxError(f"no workspace fits in {self.folder}: {error.strerror}. Free some room.") from None
+            raise SandboxError(
+                f"a workspace could not be made in {self.folder}: {error.strerror}. Free some disk space."
+            ) from None
         return workspace
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder that commands wrote to, whatever modes and however many levels they left."""
-    # An overlay's work folder has mode 000, which root alone may enter.
+    """Delete a folder that commands wrote to, whatever its modes and depth."""
+    # An overlay's work folder has mode 000, which only root can enter.
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(folder)
     if not os.path.lexists(folder):
@@ -482,7 +487,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def empty_folder(folder: Path) -> None:
-    """Delete what is in a folder that commands wrote to, the folder itself not."""
+    """Delete the content of a folder that commands wrote to, but not the folder."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             remove_folder(entry)
@@ -491,21 +496,21 @@ def empty_folder(folder: Path) -> None:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that others may not look into, or say why it cannot be."""
+    """Create a folder that other users cannot read; raises a SandboxError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise SandboxError(
-            f"{folder} cannot be made: {error.strerror}. Point XDG_CACHE_HOME at a folder you may write to."
+            f"{folder} cannot be created: {error.strerror}. Point XDG_CACHE_HOME at a folder you may write to."
         ) from None
     return folder
 
 
 def _claim(root: Path, prefix: str = "") -> tuple[Path, Lock]:
-    """A new folder of this process's, and the lock on it; what processes that are gone left behind is removed first.
+    """Make a new folder with a lock for this process; first removes the folders of dead processes.
 
-    The lock ends with the process, however that ends. One more on the root keeps others from taking a folder for
-    abandoned between its making and its locking.
+    The lock ends with the process. A second lock on the root keeps other processes from removing a folder between its
+    creation and its locking.
     """
     try:
         with Lock(root / ".lock"):
@@ -517,22 +522,24 @@ def _claim(root: Path, prefix: str = "") -> tuple[Path, Lock]:
             return folder, lock
     except OSError as error:
         raise SandboxError(
-            f"{root} cannot be used: {error.strerror}. Free some room, or point XDG_CACHE_HOME at a folder you may "
-            "write to."
+            f"{root} cannot be used: {error.strerror}. Free some disk space, or point XDG_CACHE_HOME at a folder you "
+            f"may write to."
         ) from None
 
 
 def _remove_abandoned(root: Path, prefix: str) -> None:
     for folder in root.glob(f"{prefix}[0-9]*-*"):
         lock = Lock(folder / "lock")
-        with contextlib.suppress(OSError):  # it is gone by now
+        with contextlib.suppress(OSError):  # it is already gone
             if lock.take():
                 remove_folder(folder)
                 lock.release()
 
 
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
-"""How overlayfs marks a folder that hides the one below it; which of them depends on who mounted it, and how."""
+"""How overlayfs marks a folder that hides the lower one; the attribute depends on the user and the options of the
+mount.
+"""
 
 
 def _is_opaque(folder: Path) -> bool:
@@ -543,12 +550,12 @@ def _is_opaque(folder: Path) -> bool:
 
 
 def _is_whiteout(entry: os.stat_result) -> bool:
-    """Whether overlayfs put this in the upper layer for something deleted."""
+    """Whether this is overlayfs's mark for a deleted file."""
     return stat.S_ISCHR(entry.st_mode) and entry.st_rdev == 0
 
 
 def _is_content(entry: os.stat_result) -> bool:
-    """Whether it is a file or a link. A folder where a file was may be a repository, of which nothing counts."""
+    """Whether it is a file or a symlink. A folder in a file's place may be a repository, which is ignored."""
     return stat.S_ISREG(entry.st_mode) or stat.S_ISLNK(entry.st_mode)
 
 
@@ -560,7 +567,7 @@ def _lstat(path: Path) -> os.stat_result | None:
 
 
 def unlock(folder: Path, least: int = 0o700) -> bool:
-    """Open a folder that a command may have closed; False: it is open."""
+    """Make a folder accessible that a command may have closed; False: it is accessible already."""
     mode = stat.S_IMODE(folder.lstat().st_mode)
     closed = mode & least != least
     if closed:
@@ -569,6 +576,6 @@ def unlock(folder: Path, least: int = 0o700) -> bool:
 
 
 def steps(path: str) -> list[PurePosixPath]:
-    """The folders above a path, outermost first, and the path."""
+    """The folders above a path, outermost first, then the path."""
     pure = PurePosixPath(path)
     return [*list(reversed(pure.parents))[1:], pure]

@@ -1,1 +1,1 @@
-"""What scrout does for other programs, however they ask: what the tools of an agent (mcp) and the API share."""
+"""scrout's services for other programs: shared code of the MCP server and the API."""

@@ -1,6 +1,6 @@
-"""Who may ask a server of scrout's, by which name and token, and what a browser may do with an answer.
+"""Access control of scrout's servers: host names, tokens, and security headers for browsers.
 
-Nothing here encrypts: put a proxy with TLS before an address that others reach.
+There is no encryption here: put a proxy with TLS in front of an address that others can reach.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Of every answer. A page that loads its own style sheet loosens the policy by that much."""
+"""On every answer. A page that loads its own style sheet loosens the policy accordingly."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", re.IGNORECASE)
 
 
 class Access:
-    """Lets requests pass that may, and puts the same headers on every answer. It stands around everything, so that even
-    an answer to a fault has them."""
+    """Rejects forbidden requests, and puts the same headers on every answer.
+
+    It is the outermost layer, so that even an answer to a fault has the headers.
+    """
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str] = HEADERS) -> None:
         self._app = app
@@ -62,7 +64,7 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can mean itself by it."""
+    """Whether an address is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -70,20 +72,23 @@ def is_loopback(host: str) -> bool:
 
 
 def names_this_server(headers: Headers, *, anywhere: bool) -> bool:
-    """Whether the Host header of a request is one name of loopback: a page from elsewhere can point a name of its own
-    here (DNS rebinding), and is told apart by that name. `anywhere`: any well-formed name will do."""
+    """Whether a request's Host header is a loopback name.
+
+    A page from elsewhere can point its own name here (DNS rebinding), but its Host header shows that name. `anywhere`:
+    accept any well-formed name.
+    """
     hosts = headers.getlist("host")
     match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
     return match is not None and (anywhere or is_loopback(match[1].strip("[]")))
 
 
 def is_another_site(headers: Headers) -> bool:
-    """Whether a browser says that a page of another site asks."""
+    """Whether a browser says that the request comes from a page of another site."""
     return headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
 
 def same(given: str, known: str) -> bool:
-    """Whether two secrets are equal, in a time that tells nothing of where they differ."""
+    """Compare two secrets in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
 
 
@@ -93,7 +98,10 @@ def bearer(headers: Mapping[str, str]) -> str:
 
 
 def read_token(variable: str, where: str) -> str:
-    """The token in an environment variable, or a ConfigError that says what is wrong with it. `where` named it."""
+    """The token in an environment variable; raises a ConfigError that says what is wrong with it.
+
+    `where` names the variable's source.
+    """
     token = os.environ.get(variable, "").strip()
     if len(token) < MIN_TOKEN_CHARS:
         how = f"has {len(token)} characters" if token else "is not set"
@@ -102,5 +110,5 @@ def read_token(variable: str, where: str) -> str:
             f"`export {variable}=$(openssl rand -hex 24)`."
         )
     if not token.isascii() or visible(token) != token or " " in token:
-        raise ConfigError(f"{where}: the token in {variable} must be of letters, digits and signs of ASCII, no spaces.")
+        raise ConfigError(f"{where}: the token in {variable} must be printable ASCII without spaces.")
     return token

@@ -1,4 +1,4 @@
-"""Work that a client watches, and may call off."""
+"""Runs work that a client watches and may cancel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Report = Callable[[int, str], Awaitable[None]]
 
 
 async def cancellable(work: Callable[[Say], Coroutine[object, object, T]], report: Report) -> T:
-    """What the work gives, while `report` hears what it says. Called off, it is let come to its end first."""
+    """The result of the work; `report` gets its progress messages. If cancelled, it waits until the work has ended."""
     loop = asyncio.get_running_loop()
     said: asyncio.Queue[str] = asyncio.Queue()
 
@@ -27,8 +27,8 @@ async def cancellable(work: Callable[[Say], Coroutine[object, object, T]], repor
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        # Once, and to a task that anyio does not know: it would cancel again at each await, and what ends a sandbox has
-        # some of them.
+        # Cancel once, in a task that anyio does not know: anyio would cancel again at each await, and ending a sandbox
+        # has some of them.
         task.cancel()
         with anyio.CancelScope(shield=True):
             await asyncio.wait({task})
@@ -38,7 +38,7 @@ async def cancellable(work: Callable[[Say], Coroutine[object, object, T]], repor
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """What a function gives that blocks. Called off, it is waited for: nobody else could undo what it does."""
+    """The result of a blocking function. If cancelled, it waits, because only the function can undo its work."""
     done = asyncio.ensure_future(asyncio.to_thread(function))
     try:
         return await asyncio.shield(done)
@@ -49,7 +49,7 @@ async def in_thread(function: Callable[[], T]) -> T:
 
 async def _tell(said: asyncio.Queue[str], report: Report) -> None:
     number, last = 0, ""
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the listener is gone
         while True:
             words = await said.get()
             if words != last:

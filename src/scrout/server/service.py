@@ -1,7 +1,7 @@
-"""What programs may ask for, by the code of the commands: one folder, one configuration, any number of calls.
+"""The stages as a service, with the commands' code: one folder, one configuration, any number of calls.
 
-A scouting is a step of a run that stays open, so that `fix` on the same issue and commit goes on from it and pays for
-it once; so is the gate's word on it. A handoff of the client's own is replayed in a run by itself.
+A scouting is a step of a run that stays open, so that `fix` on the same issue and commit reuses it and pays for it
+once; so is the gate's verdict on it. A client's own handoff is replayed in a separate run.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from scrout.server.cancellation import Say, in_thread
 from scrout.task import Task, issue_text
 
 MAX_KEPT = 10_000
-"""Decisions; beyond it the one that was asked for least recently goes."""
+"""Maximum number of cached decisions; the least recently used ones are removed."""
 LOOK_S = 1.0
-"""How often the résumés are looked at for changes."""
+"""How often to check the résumés for changes."""
 
 Print = tuple[tuple[str, int, int], ...]
 
 
 class SharedRouter:
-    """Routes tasks from any thread. Résumés that have changed since are read again."""
+    """Routes tasks from any thread. Reads changed résumés again."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class SharedRouter:
 
     def _fresh(self) -> Router:
         if self._router is None or time.monotonic() - self._looked >= LOOK_S:
-            # Looked at before they are read: what changes meanwhile is then seen the next time.
+            # Checked before reading, so that a change during the read is noticed next time.
             found = _print(own_folder(self._settings.route))
             if self._router is None or found != self._print:
                 self._router, self._print = router(self._settings), found
@@ -76,31 +76,31 @@ class SharedRouter:
 
 
 def _print(folder: Path) -> Print:
-    """What tells one state of a folder from another."""
+    """A fingerprint of a folder's state."""
     found = []
     for path in sorted(folder.rglob("*")):
-        with suppress(FileNotFoundError):  # gone since
+        with suppress(FileNotFoundError):  # removed since
             about = path.stat()
             found.append((str(path), about.st_mtime_ns, about.st_size))
     return tuple(found)
 
 
 MOST_AT_ONCE = 4
-"""Calls that work in a sandbox at the same time; others wait their turn."""
+"""Maximum number of concurrent calls in a sandbox; others wait."""
 MAX_HANDOFF_CHARS = 100_000
-"""Far more than any handoff, which has 4,096 bytes in wire form."""
+"""Far more than any handoff, which has at most 4,096 bytes in wire form."""
 
 
 T = TypeVar("T", bound=FrozenModel)
 
 
 def _nobody(run_id: str, paid_usd: Decimal) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
 class ServiceResult(Generic[T]):
-    """What a call came to, and the run that has it."""
+    """The result of a call, and its run."""
 
     run: str
     notes: tuple[str, ...]
@@ -108,18 +108,17 @@ class ServiceResult(Generic[T]):
 
 
 Opened = Callable[[str, Decimal], None]
-"""Told the run that a call works on, before its first step, and what that had cost by then: it may be an older one that
-goes on."""
+"""Called with a call's run before its first step, and the run's cost so far, because an older run may be resumed."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """Answers about repositories in one folder."""
+    """Runs stages on repositories in one folder."""
 
     root: Path
-    """Nothing outside of it is looked at, links followed."""
+    """Nothing outside of it is accessible, with symlinks followed."""
     settings: Settings
-    """Of every call, whatever a repository below the folder brings along."""
+    """For every call, whatever scrout.toml a repository has."""
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
     @cached_property
@@ -150,7 +149,10 @@ class Service:
             return ServiceResult(stages.run.id, notes, gated)
 
     async def route(self, issue: str, run_id: str) -> Decision:
-        """By the issue's text alone, or, where a run has scouted it, by that too. Nothing runs, and nobody is paid."""
+        """Route by the issue's text, and by the scouting of a run if there is one.
+
+        Nothing runs, and no fixer is paid.
+        """
         if run_id:
             run = await in_thread(partial(self.run, run_id))
             if run.scouting is None:
@@ -168,13 +170,13 @@ class Service:
             return ServiceResult(run.id, notes, run)
 
     def run(self, run_id: str) -> Run:
-        """One run of a repository in the folder, by its whole id."""
+        """One run of a repository in the folder, by its complete id."""
         with open_ledger(self.settings) as book:
             try:
                 run = book.run(run_id)
             except LedgerError:
                 run = None
-        # Those of other folders are as good as not there.
+        # Runs of other folders are treated as missing.
         if run is None or run.id != run_id or not run.task.repo.is_relative_to(self.root):
             raise LedgerError(f"there is no run {run_id[:100]!r} of this folder. Use an id that a tool has named.")
         return run
@@ -192,14 +194,14 @@ class Service:
         try:
             folder = (self.root / repo).resolve()
             allowed = folder.is_relative_to(self.root) and folder.is_dir()
-        except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL, a name that is too long
+        except (OSError, RuntimeError, ValueError):  # a symlink loop, a NUL, a name that is too long
             allowed = False
         if not allowed:
             raise refused
         found = find_source(folder)
         if not found.repo.is_relative_to(self.root):
             raise refused
-        # A work tree whose git directory lies elsewhere, which only the server's own may be.
+        # Only the server's own work tree may have its git directory elsewhere.
         if found.repo != self.root and not found.store.is_relative_to(self.root):
             raise refused
         return found
@@ -227,10 +229,10 @@ class Service:
 
 
 async def _scouted(stages: Stages) -> Scouting:
-    """The first step of a run that stays open; without a handoff it is closed, and that is a ModelError."""
+    """The first step of a run that stays open; without a handoff, closes the run and raises a ModelError."""
     found = await stages.scout()
     if found.stop not in ("finished", "forced"):
-        # Left open, the next call would only hear of the same failure.
+        # If it stayed open, the next call would only repeat the failure.
         stages.run.close("infrastructure" if found.stop == "endpoint" else "not_solved")
         raise ModelError(
             f"the searcher gave no handoff ({found.stop}): {found.detail or 'nothing more is known'}. Call scout "
@@ -240,7 +242,7 @@ async def _scouted(stages: Stages) -> Scouting:
 
 
 def root_of(folder: Path) -> Path:
-    """What a server for this folder may look at: the repository that it is in, or the folder, which may hold some."""
+    """The root for a server in this folder: the repository around it, or the folder, which may contain several."""
     try:
         return find_source(folder).repo
     except TaskError:
@@ -264,7 +266,7 @@ def read_handoff(claim: str) -> Handoff:
 
 
 def _notes(changed: int, kit: Kit) -> tuple[str, ...]:
-    """What the caller should know; `changed`: paths that were left out."""
+    """Notes for the caller; `changed`: number of paths that were left out."""
     notes = []
     if changed:
         notes.append(f"{changed} uncommitted changes were left out; dirty=true includes them.")

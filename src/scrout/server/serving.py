@@ -1,4 +1,4 @@
-"""A server of scrout's at an address of this machine, until it is told to end."""
+"""Runs a scrout server at a local address until it is interrupted."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from scrout.base import ConfigError
 
 BACKLOG = 512
 MAX_HEAD_BYTES = 65_536
-"""Of a request before its body, and of what is between the parts of a body."""
+"""Maximum size of a request before its body, and between the parts of a body."""
 MAX_PIPELINED = 16
-"""Requests that wait behind one on their connection. No client sends even one before it has its answer."""
+"""Maximum number of pipelined requests per connection. Ordinary clients send none."""
 GRACE_S = 5
-"""For requests under way when the server is told to end."""
+"""Time for requests in progress when the server ends."""
 
 
 class HttpServer:
-    """A server that listens already. `end` ends what is under way: then whoever waits for it is told, and need not be
-    cut off."""
+    """A server that is already listening. `end` ends the work in progress, so that waiting clients get an answer."""
 
     def __init__(
         self, app: ASGIApp, host: str, listening: socket.socket, end: Callable[[], Awaitable[None]] | None = None
@@ -43,18 +42,20 @@ class HttpServer:
         self._server = _Ending(config, end)
 
     def run(self) -> None:
-        """Answer until the process is interrupted, which is how it is meant to end."""
+        """Serve until the process is interrupted, which is the normal end."""
         with suppress(KeyboardInterrupt):
             self._server.run(sockets=[self._socket])
 
     async def serve(self) -> None:
-        """The same in a loop that runs already."""
+        """The same in a loop that is already running."""
         await self._server.serve(sockets=[self._socket])
 
 
 class _BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's, with bounds on what a connection may send before it is known whose it is. By itself it takes a head of
-    any length, in time by the square of it, and keeps any number of requests that come before their turn."""
+    """uvicorn's protocol, with limits on what a connection may send before it is authenticated.
+
+    Without them, it accepts a head of any length, in quadratic time, and queues any number of pipelined requests.
+    """
 
     _head_bytes = 0
 
@@ -92,12 +93,12 @@ def listen(host: str, port: int) -> socket.socket:
         (family, _, _, _, address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        # With the protocol named, asyncio turns Nagle's waiting off for what is accepted.
+        # With the protocol named, asyncio turns off Nagle's algorithm for accepted connections.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-            # From now on, so that who reads where it is may come at once.
+            # From now on, so that a client can connect as soon as it knows the address.
             listening.listen(BACKLOG)
         except OSError:
             listening.close()

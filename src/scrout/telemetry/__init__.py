@@ -1,7 +1,7 @@
-"""Spans and metrics of runs, for an OpenTelemetry collector. Off, nothing of OpenTelemetry is imported.
+"""Spans and metrics of runs, for an OpenTelemetry collector. If it is off, OpenTelemetry is not imported.
 
-A run is watched through one seam (observer.py), in the process that runs it; nothing of this is ever in a sandbox or in
-the meter. Whatever happens to a collector, a run does not notice.
+A run is observed through observer.py, in its own process; telemetry never runs in a sandbox or in the meter. A failing
+collector does not affect runs.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from scrout.task import Task
 
 FLUSH_S = 2.0
-"""What a process waits, at its end, for what it has not sent yet."""
+"""How long a process waits, at its end, for unsent data."""
 
 
 def is_on(settings: Settings) -> bool:
-    """Whether anybody is told of runs. OTEL_SDK_DISABLED has the last word."""
+    """Whether telemetry is on. OTEL_SDK_DISABLED overrides the settings."""
     return settings.telemetry.enabled and os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
 
 
 def require(settings: Settings) -> None:
-    """A ConfigError where telemetry is on and cannot be, such as without its extra: said before a run begins."""
+    """Raise a ConfigError before a run starts if telemetry is on but cannot work, for example without its extra."""
     if is_on(settings):
         try:
             from scrout.telemetry.exporter import open_exporter
@@ -45,7 +45,7 @@ def require(settings: Settings) -> None:
 def watch(
     settings: Settings, run: OpenRun, task: Task, *, batch: str = "", arm: str = "", sandbox: str = "", attempts: Path
 ) -> RunObserver:
-    """What is to be told of a run, before its first step. `attempts` is where its trajectories go."""
+    """The observer of a run, called before its first step. `attempts` is the folder of its trajectories."""
     if not is_on(settings):
         return SILENT
     require(settings)
@@ -57,6 +57,6 @@ def watch(
 
 
 def flush(timeout_s: float = FLUSH_S) -> bool:
-    """Wait until all that is known has been sent or given up, for so long at most; False: time ran out."""
+    """Wait until all data is sent or given up, up to a time limit; False: time ran out."""
     module = sys.modules.get("scrout.telemetry.exporter")
     return module is None or bool(module.flush(timeout_s))

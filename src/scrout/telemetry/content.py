@@ -1,6 +1,6 @@
-"""What is told of a stage and of a call, and what of it may leave.
+"""The attributes of stages and calls, and which of them may be sent.
 
-Numbers, words of closed sets, names of the user's own, and texts without secrets, as Unicode, cut to a length.
+Numbers, words of closed sets, the user's own names, and texts without secrets, as Unicode, cut to a length.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scrout.trajectory import BilledCall, ModelRequest, ModelResponse
 MAX_CHARS = 8_000
 MAX_LABEL = 200
 MAX_MESSAGES = 50
-"""Of one request; the last ones."""
+"""Maximum number of messages of one request; the last ones are kept."""
 OTHER = "_OTHER"
 FINISHES = frozenset(
     (
@@ -34,7 +34,7 @@ FINISHES = frozenset(
         *("completed", "incomplete", "max_output_tokens", "model_context_window_exceeded"),
     )
 )
-"""Words for the end of an answer. An endpoint may say anything there, so that others are not passed on."""
+"""Known words for the end of an answer. An endpoint may send any text, so others are not passed on."""
 
 
 class Censor:
@@ -42,22 +42,22 @@ class Censor:
         self._known = frozenset(_secrets(settings))
 
     def label(self, text: str) -> str:
-        """A name, short."""
+        """A shortened name."""
         return self._clean(text)[:MAX_LABEL]
 
     def content(self, text: str, most: int = MAX_CHARS) -> str:
-        """A text from outside. It is cut after secrets are, which leaves no half of one."""
+        """A text from outside. It is cut after redaction, so that no half of a secret remains."""
         clean = self._clean(text)
         return clean if len(clean) <= most else f"{clean[:most]}[{len(clean) - most} more characters]"
 
     def asked(self, asked: ModelRequest) -> str:
-        """What is new in a request, as the conventions write messages."""
+        """The new messages of a request, in the conventions' format."""
         new = asked.new[-MAX_MESSAGES:]
         share = MAX_CHARS // max(1, len(new))
         return json.dumps([self._message(entry, share) for entry in new])
 
     def said(self, said: ModelResponse, finish: str) -> str:
-        """The answer, as the conventions write messages."""
+        """The answer, in the conventions' format."""
         share = MAX_CHARS // (2 + len(said.calls))
         parts: list[JsonValue] = []
         if said.reasoning:
@@ -90,17 +90,17 @@ class Censor:
         }
 
     def _clean(self, text: str) -> str:
-        # Half a character, which a patch of a Latin-1 file has, cannot be sent, and would take its whole batch along.
+        # A lone surrogate, as in the patch of a Latin-1 file, cannot be sent, and would make its whole batch fail.
         return redact(text, self._known).encode("utf-8", "replace").decode()
 
 
 def finish_of(word: str) -> str:
-    """Why an answer ended, in a word that is known."""
+    """Why an answer ended, as a known word."""
     return word if word in FINISHES else OTHER
 
 
 def server_of(base_url: str) -> dict[str, str | int]:
-    """An endpoint's host and port; what else is in its address stays here."""
+    """An endpoint's host and port; the rest of its URL is not sent."""
     try:
         parts = urlsplit(base_url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -110,7 +110,7 @@ def server_of(base_url: str) -> dict[str, str | int]:
 
 
 def provider_of(base_url: str, api: str) -> str:
-    """Who is asked, by the endpoint's host; of a host that nobody knows, whose API it speaks."""
+    """The provider, from the endpoint's host; for an unknown host, the maker of the API that it uses."""
     host = str(server_of(base_url).get(names.SERVER_ADDRESS, ""))
     for end, provider in names.PROVIDERS.items():
         if host == end or host.endswith((f".{end}", f"-{end}")):
@@ -125,7 +125,7 @@ def _text(value: JsonValue) -> str:
 
 
 def _secrets(settings: Settings) -> Iterable[str]:
-    """What no rule finds by its shape or its variable's name."""
+    """Secrets that no rule finds by format or variable name."""
     for key_env in (
         settings.scout.model.key_env,
         settings.route.embedder.key_env,
@@ -146,13 +146,13 @@ INCOMPLETE = "incomplete"
 
 @dataclass(frozen=True)
 class StageFacts:
-    """What a stage came to."""
+    """The facts about a stage's result."""
 
     facts: Mapping[str, Value]
     names: dict[str, str] = field(default_factory=dict)
-    """Who was at work, as the settings call it."""
+    """The searcher or fixer, as the settings call it."""
     texts: dict[str, str] = field(default_factory=dict)
-    """Content, which leaves only where the user wants it to."""
+    """Content, which is sent only if the user enables it."""
 
 
 def facts_of(result: BaseModel) -> StageFacts:
@@ -180,12 +180,12 @@ def facts_of(result: BaseModel) -> StageFacts:
 
 
 def _cost(cost_usd: Decimal | None) -> dict[str, Value]:
-    """Nothing where it is unknown."""
+    """Empty if unknown."""
     return {} if cost_usd is None else {names.COST: float(cost_usd)}
 
 
 def token_facts(usage: Usage) -> dict[str, Value]:
-    """The conventions count cached tokens as input too, and reasoning as output; our buckets are disjoint."""
+    """The conventions count cached tokens as input too, and reasoning as output; scrout's buckets are disjoint."""
     parts = {
         names.CACHE_READ_TOKENS: usage.cache_read_tokens,
         names.CACHE_WRITE_TOKENS: usage.cache_write_tokens + usage.cache_write_1h_tokens,
@@ -199,7 +199,7 @@ def token_facts(usage: Usage) -> dict[str, Value]:
 
 
 def error_of(call: BilledCall) -> str:
-    """What was wrong with a call that may have been billed; empty: nothing."""
+    """The error of a call that may have been billed; empty: none."""
     if call.status is None:
         return NO_ANSWER
     if not 200 <= call.status < 300:

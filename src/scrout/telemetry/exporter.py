@@ -1,7 +1,7 @@
-"""Where spans and metrics go: the SDK's providers for one collector, and a thread that sends when it is told to.
+"""Sends spans and metrics to one collector, with the SDK's providers and a thread that sends on request.
 
-The providers are our own and never OpenTelemetry's global ones: a program that uses scrout keeps its own. All that
-waits for a collector does so in threads that die with the process, and at its end they get a bounded time.
+It never uses OpenTelemetry's global providers: a program that uses scrout keeps its own. Only threads that die with the
+process wait for a collector, and at the end they get a limited time.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ Value = str | bool | int | float | Sequence[str]
 Attributes = Mapping[str, Value]
 
 _log = logging.getLogger("scrout.telemetry")
-# A collector that is down is told once, at the end and by us. Handlers of the program still hear the exporter.
+# A collector that is down is reported once, at the end and by scrout. The program's own handlers still get the
+# exporter's logs.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
 
 
 class Exporter:
-    """One collector, as the settings and the environment name it."""
+    """One collector, from the settings and the environment."""
 
     def __init__(self, settings: TelemetrySettings) -> None:
         self.content = settings.content
@@ -71,7 +72,7 @@ class Exporter:
         self.run_costs = histogram(names.RUN_COST, "{USD}", "What a run cost, in US dollars.", names.COST_BUCKETS)
         self.run_durations = histogram(names.RUN_DURATION, "s", worked, names.RUN_BUCKETS)
         self._traces: set[Span] = set()
-        """Whose runs have not ended."""
+        """Observers whose runs have not ended."""
         self._told = threading.Condition()
         self._asked = self._done = 0
         self._closed = False
@@ -86,7 +87,7 @@ class Exporter:
         kind: SpanKind = SpanKind.INTERNAL,
         began_ns: int | None = None,
     ) -> Span:
-        """A span that has begun; without a parent, a trace of its own. What else runs in this process is no parent."""
+        """Start a span; without a parent, it starts a new trace. Other spans in this process are never its parent."""
         context = Context() if parent is None else trace.set_span_in_context(parent, Context())
         return self._tracer.start_span(name, context, kind, attributes, start_time=began_ns, record_exception=False)
 
@@ -101,30 +102,30 @@ class Exporter:
 
     @property
     def lost(self) -> int:
-        """Spans that the collector has not taken."""
+        """Spans that the collector has not accepted."""
         return self._queue.ended - self._exporter.taken
 
     def nudge(self) -> int:
-        """Have all that is known sent, and do not wait for it. The number tells when that is done."""
+        """Request that all data is sent, without waiting. The returned number identifies the request."""
         with self._told:
             self._asked += 1
             self._told.notify_all()
             return self._asked
 
     def flush(self, timeout_s: float) -> bool:
-        """The same, and wait for it; False: it takes longer."""
+        """Like `nudge`, but waits; False: it takes longer."""
         number = self.nudge()
         with self._told:
             return self._told.wait_for(lambda: self._done >= number, timeout_s)
 
     def leave(self) -> None:
-        """End what runs have left open: nobody works on them any more."""
+        """End the open spans of runs that are no longer in progress."""
         for span in list(self._traces):
             span.set_attribute(names.OUTCOME, names.INTERRUPTED)
             self.end_trace(span)
 
     def abandon(self) -> None:
-        """Nothing is sent any more, and no further try is made."""
+        """Stop sending and retrying."""
         with self._told:
             self._closed = True
             self._told.notify_all()
@@ -132,7 +133,7 @@ class Exporter:
         self._metric_exporter.shutdown()
 
     def close(self) -> None:
-        """Send what there is, and end the threads; for a collector that answers."""
+        """Send the remaining data, and end the threads; for a collector that answers."""
         self.flush(FLUSH_S)
         self._tracers.shutdown()
         self._meters.shutdown()
@@ -150,7 +151,7 @@ class Exporter:
             try:
                 self._tracers.force_flush()
                 self._meters.force_flush()
-            except Exception as error:  # whatever a collector does to an exporter
+            except Exception as error:  # a collector can make an exporter raise anything
                 _log.debug("telemetry was not sent: %s", type(error).__name__)
             with self._told:
                 self._done = number
@@ -186,7 +187,7 @@ _lock = threading.Lock()
 
 
 def open_exporter(settings: TelemetrySettings) -> Exporter:
-    """The one of these settings and this environment; one that cannot be made is a ConfigError."""
+    """The exporter of these settings and this environment; raises a ConfigError if it cannot be made."""
     environment = frozenset((name, value) for name, value in os.environ.items() if name.startswith("OTEL_"))
     with _lock:
         known = _outlets.get((settings, environment))
@@ -209,13 +210,13 @@ def flush(timeout_s: float) -> bool:
 
 
 def close_all() -> None:
-    """End every outlet, for a program that goes on without them."""
+    """Close every exporter, for a program that continues without them."""
     for each in _taken():
         each.close()
 
 
 def abandon_all() -> None:
-    """The same at once, whatever was not sent."""
+    """Close every exporter at once, without sending the rest."""
     for each in _taken():
         each.abandon()
 
@@ -239,11 +240,14 @@ def _at_exit() -> None:
 
 
 def _resource(service_name: str) -> Resource:
-    """Who tells. Detectors that read the command line or the host are left out: the one may hold an issue."""
+    """The resource of this process.
+
+    Detectors that read the command line or the host are left out, because a command line may contain an issue.
+    """
     own = {
         "service.name": NAME,
         "service.version": __version__,
-        # Sums of several processes are told apart by it.
+        # Distinguishes the sums of several processes.
         "service.instance.id": str(uuid.uuid4()),
         "telemetry.sdk.name": "opentelemetry",
         "telemetry.sdk.language": "python",
@@ -254,6 +258,6 @@ def _resource(service_name: str) -> Resource:
 
 
 def _host(url: str) -> str:
-    """An address without what may be secret in it."""
+    """A URL without possible secrets."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}:{parts.port}" if parts.port else f"{parts.scheme}://{parts.hostname}"

@@ -1,7 +1,7 @@
-"""The names that spans and metrics carry, as one version of the semantic conventions has them.
+"""The names of spans and metrics, from one version of the semantic conventions.
 
-1.41.1 is the last release that has generative AI in it: these conventions then moved to a repository of their own,
-which has released none. Names under `scrout.` are ours.
+1.41.1 is the last release with generative AI: these conventions then moved to a separate repository without a release
+yet. Names under `scrout.` are scrout's own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MODEL = "gen_ai.request.model"
 AGENT = "gen_ai.agent.name"
 CONVERSATION = "gen_ai.conversation.id"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
-"""All that was sent, cached or not."""
+"""All input tokens, cached or not."""
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
-"""All that was generated, reasoning included."""
+"""All generated tokens, reasoning included."""
 CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
 REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
@@ -103,4 +103,4 @@ PROVIDERS = {
     "api.perplexity.ai": "perplexity",
     "api.x.ai": "x_ai",
 }
-"""By the end of an endpoint's host."""
+"""By the suffix of an endpoint's host."""

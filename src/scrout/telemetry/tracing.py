@@ -1,7 +1,7 @@
 """One run as a trace: the run, its stages, an agent's attempt in one of them, its model calls and its tools.
 
-Stages are told as they happen. What is below them is told when a stage ends, from its receipts and its trajectory, with
-the times at which it really began and ended: calls are made in other processes, and the receipts are what is paid.
+Spans of stages are created as they happen. Spans below them are created when a stage ends, from its receipts and its
+trajectory, with the actual times, because calls are made in other processes and receipts show the payments.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from scrout.observer import StepInput
 
 MAX_TRAJECTORY_BYTES = 20_000_000
-"""A longer one is not read again: its calls are told by their receipts alone, which say when they ended."""
+"""Longer trajectories are not read: their calls get spans from receipts alone, which only have end times."""
 FAILED = frozenset({"endpoint", "crashed", "timeout"})
-"""Stops that are an error of an attempt. A cap is none."""
+"""Stops that are an error of an attempt. A cap is not."""
 SEARCHER = "searcher"
 """The model searcher, as an agent."""
 
@@ -52,7 +52,7 @@ P = ParamSpec("P")
 
 
 def _quietly(tell: Callable[P, None]) -> Callable[P, None]:
-    """Whatever is wrong with what is told, the run goes on."""
+    """An error in telemetry does not stop the run."""
 
     @wraps(tell)
     def told(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -95,12 +95,12 @@ class ToolSpan:
 
 @dataclass
 class StepSpan:
-    """A step in progress: what it is told to, it keeps until its end."""
+    """Collects the events of the current step until its end."""
 
     name: str
     place: str
     agent: AgentSpan | None
-    """None: no model is at work in it."""
+    """None: no model is used in it."""
     receipts: Sequence[Receipt]
     span: Span
     began_ns: int
@@ -117,7 +117,7 @@ class StepSpan:
 
 
 class Tracing:
-    """A Watch that makes a trace of one run."""
+    """An observer that traces one run."""
 
     def __init__(self, out: Exporter, settings: Settings, about: RunAttributes, attempts: Path) -> None:
         self._out = out
@@ -153,7 +153,7 @@ class Tracing:
         else:
             self._done(step)
         finally:
-            with suppress(ValueError):  # another context's: then there is nothing to undo
+            with suppress(ValueError):  # from another context: then there is nothing to reset
                 LISTENER.reset(token)
 
     @_quietly
@@ -193,7 +193,7 @@ class Tracing:
 
     @_quietly
     def _failed(self, step: StepSpan, error: BaseException) -> None:
-        """The run is over here, and may go on in another process."""
+        """The run ends here, and may continue in another process."""
         kind = type(error).__name__
         self._below(step, kind)
         for span in (step.span, self._root):
@@ -209,7 +209,7 @@ class Tracing:
             self._out.end_trace(self._root)
 
     def _below(self, step: StepSpan, error: str) -> None:
-        """What happened in a step: the agent at work, its calls, its tools."""
+        """The events of a step: the agent, its calls, its tools."""
         calls = self._calls(step) if step.receipts or step.agent else {}
         parent = step.span
         if step.agent and (step.name == "fix" or step.receipts or step.uses or calls):
@@ -225,7 +225,7 @@ class Tracing:
             parent.end()
 
     def _calls(self, step: StepSpan) -> dict[int, BilledCall | RefusedCall]:
-        """By their numbers, as the meter wrote them down."""
+        """The meter's records of calls, by number."""
         path = self._attempts / step.place / FILE_NAME
         try:
             if path.stat().st_size > MAX_TRAJECTORY_BYTES:
@@ -255,7 +255,7 @@ class Tracing:
         return span
 
     def _paid(self, step: StepSpan, parent: Span, receipt: Receipt, call: BilledCall | RefusedCall | None) -> None:
-        """One booked receipt, and what is known of its call."""
+        """The span of one receipt, with the known facts about its call."""
         told = self._of_call(step, receipt.model, call.api if call else "")
         ended_ns = _ns(call.at if call else receipt.at)
         began_ns = max(step.began_ns, ended_ns - round(call.seconds * 1e9)) if call else None
@@ -301,7 +301,7 @@ class Tracing:
         ended_ns: int,
         error: str,
     ) -> None:
-        """`began_ns` None: only the end is known, and no duration is told."""
+        """`began_ns` None: only the end is known, so there is no duration."""
         start_ns = min(ended_ns, ended_ns if began_ns is None else began_ns)
         name = f"{told[names.OPERATION]} {self._censor.label(model)}"
         span = self._out.span(name, parent, given, kind=SpanKind.CLIENT, began_ns=start_ns)
@@ -353,7 +353,7 @@ class Tracing:
         return AgentSpan(fixer.name, str(fixer.key), fixer.model, fixer.base_url) if fixer.has_model else None
 
     def _content(self, texts: Mapping[str, str]) -> dict[str, Value]:
-        """Texts that leave only where the user wants them to."""
+        """Texts that are sent only if the user enables it."""
         if not self._out.content:
             return {}
         return {name: self._censor.content(text) for name, text in texts.items() if text}

@@ -116,7 +116,7 @@ def test_what_else_does_not_start(server: Server) -> None:
         return type(server)(server.repo, {**server.env, **tokens}).fails()
 
     assert "is not set" in fails(server.caller, CI_AUTH="")
-    assert "no spaces" in fails(server.caller, CI_AUTH="a token with spaces in it, long enough")
+    assert "without spaces" in fails(server.caller, CI_AUTH="a token with spaces in it, long enough")
     assert "two callers" in fails(server.caller * 2)
     server.configure("")
     assert "--host ::" in server.fails("--host", "::")

@@ -135,7 +135,7 @@ def test_a_key_makes_one_job_whoever_sends_it_how_often(server: Server) -> None:
         (job,) = {answer.json()["id"] for answer in answers}
         done = api.ended(job)
         other = api.client.post("/v1/scout", json={"issue": "something else"}, headers=key)
-        assert other.status_code == 422 and "Take a new one" in other.json()["detail"]
+        assert other.status_code == 422 and "Use a new one" in other.json()["detail"]
         # A key is a caller's and a stage's own.
         assert api.client.post("/v1/route", json=body, headers=key).json()["id"] != job
         headers = {"Authorization": f"Bearer {server.env['OTHER_AUTH']}"}

@@ -1,4 +1,4 @@
-"""The forms that a call can be written in, one file each."""
+"""The formats of tool calls, one file each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 
 def dialect(name: DialectName) -> Dialect:
-    """The form of that name."""
     match name:
         case "native":
             from scrout.agent.dialects.native import Native

@@ -6,8 +6,8 @@
 
 A fence is a line of three or more backticks, indented by three spaces at most; its block ends at a bare one that is no
 shorter, so a longer fence lets a command hold shorter ones. Further arguments of the shell stand behind its word, as in
-```bash {"timeout": 90}. Blocks of other languages are text, and so is what is in them. A reply whose last word is the
-STOP of a handoff calls nothing: its blocks quote commands.
+```bash {"timeout": 90}. Blocks of other languages are text, and so is what is in them. A reply that ends with a
+handoff's STOP has no call: its blocks quote commands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scrout.models.chat import Tool
 
 SHELLS = frozenset({"bash", "sh", "shell", "mswea_bash_command"})
 DATA = frozenset({"json", "jsonc", "json5", "jsonl", "javascript", "js", "python", "py"})
-"""Languages in which what looks like a tool's arguments is data."""
+"""Languages in which text that looks like arguments is data."""
 
 _FENCE = re.compile(r"^ {0,3}(`{3,})([^`\n]*)$", re.M)
 _WORD = re.compile(r"[^\s{]+")
@@ -68,7 +68,7 @@ class Fenced(TextDialect):
             info, body = call.name, write(arguments)
             if call.name == "bash":
                 body = str(arguments.pop("command", ""))
-                # A fence's own line may hold no backtick.
+                # A fence's own line must not contain a backtick.
                 info += " " + write(arguments).replace("`", "\\u0060") if arguments else ""
             fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", body))])
             parts.append(f"{fence}{info}\n{body}\n{fence}")
@@ -79,7 +79,7 @@ class _Block(NamedTuple):
     start: int
     word: str
     rest: str
-    """Behind the word, in its line."""
+    """The text after the language, in the same line."""
     body: str
     closed: bool
 

@@ -1,4 +1,4 @@
-"""What the forms have in common that write a call into the reply's text."""
+"""Shared code of the dialects that write a call into the reply's text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from scrout.agent.dialect import RequestTools, ToolUse, Turn
 from scrout.models.chat import Message, Reply, Tool
 
 BLANK = " \t\r\n"
-"""What a turn's text does not end with: it carries nothing, and forms put their own between text and call."""
+"""Characters stripped from the end of a turn's text: they carry nothing, and dialects put their own between text
+and call.
+"""
 
 
 class TextDialect(ABC):
-    """A form in text. At most one call a turn; what stands behind it was written without its result, and is dropped."""
+    """A dialect in text. At most one call per turn; text after it was written without its result, and is dropped."""
 
     name: str
 
@@ -25,11 +27,11 @@ class TextDialect(ABC):
 
     @abstractmethod
     def read(self, text: str) -> Turn:
-        """The turn that a reply's text says. Takes linear time, whatever the text."""
+        """The turn in a reply's text. Takes linear time for any text."""
 
     @abstractmethod
     def write(self, turn: Turn) -> str:
-        """The text that says this turn, if the form can."""
+        """The text of this turn, if the dialect can express it."""
 
     def offer(self, tools: Sequence[Tool]) -> RequestTools:
         return RequestTools()
@@ -38,7 +40,7 @@ class TextDialect(ABC):
         return self.read(reply.text.rstrip(BLANK))
 
     def render(self, turn: Turn) -> Message:
-        """The assistant's message; a ValueError where it would be read as another turn than this one."""
+        """The assistant's message; raises a ValueError if it would be parsed as a different turn."""
         turn = replace(turn, text=turn.text.rstrip(BLANK))
         text = turn.text if turn.problem else self.write(turn)
         if self.read(text.rstrip(BLANK)) != turn:
@@ -55,7 +57,7 @@ def describe(tools: Sequence[Tool]) -> str:
 
 
 def example(tools: Sequence[Tool]) -> ToolUse:
-    """A call to show the form with."""
+    """A call that shows the format."""
     if any(tool.name == "bash" for tool in tools):
         return ToolUse("bash", {"command": "git log --oneline -5"})
     return ToolUse(tools[0].name, {key: f"the {key}" for key in _required(tools[0])})

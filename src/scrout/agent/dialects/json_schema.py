@@ -2,9 +2,9 @@
 
     {"thought": "...", "tool": "bash", "arguments": {"command": "ls"}}
 
-The tool `handoff` ends the search; its arguments become the turn's text, in the wire form of scrout.handoff, so that
-every form hands over alike. An object with a thought alone is a turn without a call. Endpoints that know no schemas let
-models write more or less than that: text around the object is dropped, and a reply without one is a thought.
+The tool `handoff` ends the search; its arguments become the turn's text, in the wire form of scrout.handoff, as in all
+dialects. An object with only a thought is a turn without a call. Endpoints without schema support do not enforce this:
+text around the object is dropped, and a reply without an object is a thought.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class JsonSchema(TextDialect):
 
 
 def _wire(parts: Mapping[str, JsonValue]) -> str:
-    """The handoff of these parts; a part that is not as it should be is left out."""
+    """The handoff of these parts; malformed parts are left out."""
     files, reproduced = parts.get("files"), parts.get("reproduced")
     lines = [line for line in files if isinstance(line, str)] if isinstance(files, list) else []
     texts = (parts.get(key) for key in ("command", "observed", "notes"))
@@ -103,7 +103,7 @@ def _wire(parts: Mapping[str, JsonValue]) -> str:
 def _reply_with(tool: Tool) -> JsonValue:
     return {
         "type": "object",
-        # The order matters: endpoints have the keys written in it, and reasoning comes before the choice.
+        # The order matters: endpoints generate the keys in it, and reasoning must come before the choice.
         "properties": {
             "thought": {"type": "string"},
             "tool": {"const": tool.name},
@@ -115,7 +115,7 @@ def _reply_with(tool: Tool) -> JsonValue:
 
 
 def _plain(schema: JsonValue) -> JsonValue:
-    """The schema with those keywords alone that every endpoint's grammar knows."""
+    """The schema with only those keywords that every endpoint's grammar supports."""
     if not isinstance(schema, dict):
         return {}
     plain: dict[str, JsonValue] = {key: value for key, value in schema.items() if key in _KEPT}

@@ -1,4 +1,4 @@
-"""Tool calls of the chat protocol. The endpoint tells the model what there is, and takes the calls out of its reply."""
+"""Native tool calls of the chat protocol. The endpoint describes the tools to the model and parses its calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scrout.agent.dialects.objects import whole_object, write
 from scrout.models.chat import Message, Reply, Tool, ToolCall
 
 MALFORMED = "malformed"
-"""The argument that holds what the model wrote where that is no JSON object; the chat client names it so, too."""
+"""The key for the model's text if it is not a JSON object; the chat client uses the same one."""
 
 
 class Native:
@@ -33,7 +33,7 @@ class Native:
 
 def _read(call: ToolCall) -> ToolUse:
     try:
-        # Some endpoints send nothing at all for a call without arguments.
+        # Some endpoints send nothing for a call without arguments.
         return ToolUse(call.name, whole_object(call.arguments or "{}"), call.id)
     except ValueError as error:
         problem = (

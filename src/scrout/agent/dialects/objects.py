@@ -1,4 +1,4 @@
-"""JSON objects as models write them: with raw newlines in strings, cut off, nested without end."""
+"""Parses JSON objects as models write them: with raw newlines in strings, cut off, nested without end."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import math
 from pydantic import JsonValue
 
 MAX_DEPTH = 50
-"""Deeper objects are refused: nothing that is done with them later may run out of stack."""
+"""Deeper objects are refused, so that no later code exhausts the stack."""
 
 
 def whole_object(text: str) -> dict[str, JsonValue]:
-    """The object that the text is; otherwise a ValueError that says why it is none."""
+    """Parse a text as one object; raises a ValueError that says why it is not one."""
     start = len(text) - len(text.lstrip())
     found, end = leading_object(text, start)
     if text[end:].strip():
@@ -21,7 +21,7 @@ def whole_object(text: str) -> dict[str, JsonValue]:
 
 
 def leading_object(text: str, start: int = 0) -> tuple[dict[str, JsonValue], int]:
-    """The object that begins at `start`, and where it ends; a ValueError as above."""
+    """Parse the object at `start`; returns it and its end, or raises like `whole_object`."""
     try:
         found, end = _DECODER.raw_decode(text, start)
     except RecursionError:
@@ -34,7 +34,7 @@ def leading_object(text: str, start: int = 0) -> tuple[dict[str, JsonValue], int
 
 
 def write(value: JsonValue) -> str:
-    """Other characters than ASCII as they are: escaped, two halves of a surrogate pair would come back as one."""
+    """Non-ASCII characters are written unescaped: escaped, two halves of a surrogate pair would be read back as one."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,15 +1,15 @@
-"""The function form that the released searcher speaks: reasoning, then
+"""The function calls of the released searcher: reasoning, then
 
     <function=NAME>
     <parameter=KEY>value</parameter>
     </function>
 
-The last call that can be read counts; earlier ones are part of the text. Tags count only in their place: a parameter
-follows the function's tag or another parameter's end, and the function's end follows a parameter's. So a value may hold
-such tags, and whole calls too if they are complete: they nest. It cannot hold half a call, or `</parameter>` with
-`<parameter=...>` or `</function>` right behind it.
+The last valid call counts; earlier ones are part of the text. Tags count only in valid positions: a parameter after the
+function's tag or another parameter's end, and the function's end after a parameter's. So a value may contain such tags,
+and complete calls, which nest. It cannot contain half a call, or `</parameter>` directly followed by `<parameter=...>`
+or `</function>`.
 
-All values are text. One newline behind the opening tag, and one before the closing one, belong to the form; a value of
+All values are text. One newline after the opening tag and one before the closing tag belong to the format; a value of
 several lines is written with both. At the end of a reply that was cut off, `</function>` may be missing.
 """
 
@@ -24,7 +24,7 @@ from scrout.agent.dialects.in_text import BLANK, TextDialect, describe, example
 from scrout.models.chat import Tool
 
 _WORD = r"[^<>\s]{1,64}"
-# The places where a call begins, goes on or ends. Each whitespace run stands behind one tag only: linear time.
+# The positions where a call starts, continues or ends. Each run of whitespace follows only one tag: linear time.
 _EDGE = re.compile(
     rf"<function=(?P<name>{_WORD})>\s*(?:<parameter=(?P<first>{_WORD})>|(?P<empty></function>))"
     rf"|</parameter>\s*(?:<parameter=(?P<next>{_WORD})>|(?P<end></function>|(?:</?[a-z]{{0,9}})?\Z))"
@@ -68,7 +68,7 @@ class Xml(TextDialect):
 
 
 def _last_call(text: str) -> list[re.Match[str]]:
-    """The edges of the last complete call that is no part of another one's value; empty: there is none."""
+    """The edges of the last complete call that is not inside of another's value; empty: none."""
     begun: list[list[re.Match[str]]] = []
     complete: list[list[re.Match[str]]] = []
     for edge in _EDGE.finditer(text):
@@ -85,7 +85,7 @@ def _last_call(text: str) -> list[re.Match[str]]:
 
 
 def _problem(text: str) -> str:
-    """Why there is no call in a text that has parts of one; empty: it has none."""
+    """Why a text with parts of a call has no valid call; empty: it has no such parts."""
     if not _LOOKS_LIKE.search(text):
         return ""
     last = max((opening.start() for opening in _OPENING.finditer(text)), default=None)

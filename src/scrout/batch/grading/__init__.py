@@ -1,1 +1,4 @@
-"""The tests that judge a patch, over every patch of a batch: a gold control first, chance and infrastructure apart."""
+"""Runs the tests that judge over every patch of a batch, after a control with the gold patch.
+
+Keeps flaky tests and infrastructure failures apart.
+"""

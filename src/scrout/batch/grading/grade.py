@@ -1,8 +1,8 @@
-"""One patch and what it came to, by the tests that its task's gold names.
+"""Grades one patch with the tests that its task's gold names.
 
-What is judged is the patch. Where the sandbox, the environment or the tests themselves fail, the verdict is
-`infrastructure`; where the task's controls fail, it is `control_failed`. Neither is ever counted. A task can tell right
-from wrong only if its gold patch passes and an empty one does not.
+If the sandbox, the environment or the tests themselves fail, the verdict is `infrastructure`; if the task's controls
+fail, it is `control_failed`. Neither is ever counted. A task is valid only if its gold patch passes and an empty one
+does not.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Outcome = Literal["held", "failed", "infrastructure"]
 
 
 class Control(FrozenModel):
-    """Of one task. A line of controls.jsonl."""
+    """The control of one task. A line of controls.jsonl."""
 
     id: str
     gold_digest: str
     outcome: Outcome
-    """`infrastructure`: its tests could not be run here, so no patch can be graded."""
+    """`infrastructure`: its tests cannot run here, so no patch can be graded."""
     flaky: tuple[str, ...] = ()
-    """Tests that the gold patch passes in some runs only."""
+    """Tests that the gold patch passes only in some runs."""
     runs: int = 0
     seconds: float = 0.0
-    """The longest run with the gold patch."""
+    """Duration of the longest run with the gold patch."""
     detail: str = ""
 
     @property
@@ -56,7 +56,7 @@ class Control(FrozenModel):
 
 
 async def control(judge: Judge, *, repeats: int = 1) -> Control:
-    """Run the tests with the gold patch, and without any."""
+    """Run the tests with the gold patch and with an empty one."""
     case = judge.case
     made = partial(Control, id=case.task.id, gold_digest=case.digest)
     if not judge.has_tests:
@@ -84,7 +84,7 @@ async def control(judge: Judge, *, repeats: int = 1) -> Control:
 
 
 async def _compare(judge: Judge, golden: Sequence[GradingRun]) -> tuple[Outcome, str]:
-    """What the runs with the gold patch, and one without any, come to."""
+    """The verdict of the runs with the gold patch and the one without a patch."""
     case, missing = judge.case, judge.task_sandbox.environment.missing
     for trial in golden:
         if trial.stopped:
@@ -103,7 +103,7 @@ async def _compare(judge: Judge, golden: Sequence[GradingRun]) -> tuple[Outcome,
 
 
 def _passes(case: Case, bare: GradingRun) -> bool:
-    """Whether the empty patch does what the gold patch is to do."""
+    """Whether the empty patch passes the tests that the gold patch is meant to fix."""
     if not case.tests:
         return bare.exit_code == 0
     failed = failing(case, [bare])
@@ -111,39 +111,39 @@ def _passes(case: Case, bare: GradingRun) -> bool:
 
 
 def _lack(trial: GradingRun) -> str:
-    """The module that even the gold patch does not bring, in words; empty: none is missing."""
+    """The module that is missing even with the gold patch, in words; empty: none."""
     match = _LACKS.search(trial.tail)
     return f"the environment lacks {match[1]}" if match else ""
 
 
 Verdict = Literal["resolved", "unresolved", "empty_patch", "does_not_apply", "infrastructure", "control_failed"]
 UNCOUNTED: frozenset[str] = frozenset({"infrastructure", "control_failed"})
-"""Verdicts that say nothing about a patch, and are part of no rate."""
+"""Verdicts that say nothing about a patch. No rate counts them."""
 
 
 NO_PATCH = "there is no patch"
 
 
 class Grade(FrozenModel):
-    """What a patch came to. A line of grades.jsonl."""
+    """The grade of a patch. A line of grades.jsonl."""
 
     id: str
     arm: str = ""
-    """What of a batch it is; empty: the predictions are no batch's."""
+    """The arm of a batch; empty: the predictions are not from a batch."""
     verdict: Verdict
     patch_digest: str
     gold_digest: str
-    """Of the gold and the base commit: with another one, the grade says nothing."""
+    """Digest of the gold and the base commit: if it changes, the grade is obsolete."""
     failed: tuple[str, ...] = ()
-    """Tests that judge and did not pass, as the gold names them."""
+    """Tests that judge and did not pass, by the gold's names."""
     flaky: tuple[str, ...] = ()
-    """Tests that passed in some runs and not in others."""
+    """Tests that passed only in some runs."""
     runs: int = 0
-    """How often the tests were to run; one that was stopped is not repeated."""
+    """Number of planned runs; a run that was stopped is not repeated."""
     seconds: float = 0.0
     detail: str = ""
     flags: tuple[str, ...] = ()
-    """What is doubtful about the patch, such as changed test settings. A flag decides nothing."""
+    """Doubts about the patch, such as changed test settings. Flags do not change the verdict."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -153,7 +153,7 @@ class Grade(FrozenModel):
 def grade_of(
     row: TaskRow, gold: Gold, patch: str, verdict: Verdict, detail: str, failed: tuple[str, ...] = ()
 ) -> Grade:
-    """A verdict that no run in our sandbox decided."""
+    """A verdict without a run in scrout's sandbox."""
     return Grade(
         id=row.id,
         verdict=verdict,
@@ -166,7 +166,7 @@ def grade_of(
 
 
 def without_run(row: TaskRow, gold: Gold, one: Prediction) -> Grade | None:
-    """Of a prediction that there is nothing to run for; None: there is a patch."""
+    """The grade of a prediction that needs no run; None: there is a patch to run."""
     if one.lost:
         detail = "infrastructure ended its run before anything was submitted"
         return grade_of(row, gold, one.patch, "infrastructure", detail)
@@ -174,7 +174,7 @@ def without_run(row: TaskRow, gold: Gold, one: Prediction) -> Grade | None:
 
 
 async def grade(judge: Judge, patch: str, *, control: Control | None = None, repeats: int = 1) -> Grade:
-    """Judge a patch. What the control found is excused: tests that waver under the gold patch need pass only once."""
+    """Grade a patch. Tests that are flaky with the gold patch need to pass only once."""
     started = time.monotonic()
     case = judge.case
     made = partial(Grade, id=case.task.id, patch_digest=digest(patch), gold_digest=case.digest)
@@ -201,7 +201,7 @@ async def grade(judge: Judge, patch: str, *, control: Control | None = None, rep
 
 
 class _Found(TypedDict):
-    """What runs decide of a grade."""
+    """The part of a grade that runs decide."""
 
     verdict: Verdict
     failed: NotRequired[tuple[str, ...]]
@@ -209,12 +209,12 @@ class _Found(TypedDict):
 
 
 async def _trials(judge: Judge, patch: str, repeats: int) -> list[GradingRun] | NotRun:
-    """All runs that were asked for, or those up to one that was stopped."""
+    """All requested runs, or those up to one that was stopped."""
     trials: list[GradingRun] = []
     while len(trials) < repeats and not (trials and trials[-1].stopped):
         trial = await judge.trial(patch)
         if isinstance(trial, GradingRun) and trial.killed:
-            trial = await judge.trial(patch)  # a machine that is short of memory kills whatever it finds
+            trial = await judge.trial(patch)  # a machine that is short of memory kills arbitrary processes
         if isinstance(trial, NotRun):
             return trial
         trials.append(trial)
@@ -229,7 +229,7 @@ def _judged(case: Case, trials: Sequence[GradingRun], control: Control | None) -
 
 
 def _stopped(judge: Judge, trial: GradingRun, control: Control | None) -> _Found:
-    """A patch that hangs is told from a machine that is slow by how long the gold patch took."""
+    """Uses the gold patch's duration to tell a patch that hangs from a slow machine."""
     detail = f"{trial.stopped} ({trial.seconds:.0f} s)"
     if control is None or control.outcome != "held" or 2 * control.seconds > judge.timeout_s:
         return {"verdict": "infrastructure", "detail": detail}

@@ -1,5 +1,6 @@
-"""Many patches, several tasks at once. Every grade is stored as it comes, by task, patch and gold: a rerun of the same
-command skips what is graded, and tries again what infrastructure failed."""
+"""Grades many patches, several tasks at once. || Every grade is stored immediately, by task, patch and gold: the same
+command skips graded patches, and retries those that infrastructure failed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from scrout.sandbox.workspace import make_base
 from scrout.task import Gold, Task
 
 Arms = Mapping[str, Mapping[str, Prediction]]
-"""Predictions by arm and task; the arm of predictions that are no batch's is empty."""
+"""Predictions by arm and task; the arm is empty if they are not from a batch."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -36,22 +37,22 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class ArmGrades(FrozenModel):
     arm: str
     tasks: int
-    """With gold, whether a patch was submitted or not, and whether their controls held or not."""
+    """Tasks with gold, with or without a submitted patch, whether their controls held or not."""
     verdicts: dict[Verdict, int]
     missing: int
     control_failed: int
-    """Tasks whose controls failed, whether a patch was submitted or not. No other verdict counts them."""
+    """Tasks whose controls failed, with or without a submitted patch. No other verdict counts them."""
     rate: float | None
-    """Resolved ones among all tasks but those that infrastructure or a control failed; None: there are none."""
+    """Share of resolved tasks, without those that infrastructure or a control failed; None: there are no others."""
     grades: tuple[Grade, ...]
 
 
 class GradingReport(FrozenModel):
     arms: tuple[ArmGrades, ...]
     control_failed: tuple[Control, ...]
-    """Tasks that cannot tell right from wrong. They are part of no rate."""
+    """Tasks with invalid tests. No rate counts them."""
     without_gold: tuple[str, ...]
-    """Tasks that nothing can judge. They count nowhere."""
+    """Tasks without tests that judge. They are not counted."""
     unknown: tuple[str, ...]
     """Predictions for tasks that the task file does not have."""
 
@@ -61,7 +62,7 @@ class GradingReport(FrozenModel):
 
 
 class GradeStore:
-    """What is graded, in a folder that one process grades into at a time."""
+    """The grades in a folder. One process at a time may add to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -69,7 +70,7 @@ class GradeStore:
         self._controls = JsonLines(folder / "controls.jsonl", Control)
         self._graded: dict[tuple[str, str, str], Grade] = {}
         self._newest: dict[tuple[str, str], Grade] = {}
-        """By task and arm: what a reader of the file takes for its grade."""
+        """By task and arm: the current grade for readers of the file."""
         self._controlled: dict[tuple[str, str], Control] = {}
 
     def load(self) -> None:
@@ -78,14 +79,14 @@ class GradeStore:
         self._controlled = {one.key: one for one in self._controls.read()}
 
     def grade(self, task_id: str, patch: str, gold: str, repeats: int = 1) -> Grade | None:
-        """The grade of a patch under this gold's digest, if it stands: it was reached, in as many runs."""
+        """The grade of a patch under this gold's digest, if it is final and has enough runs."""
         found = self._graded.get((task_id, digest(patch), gold))
         if found is None or found.verdict == "infrastructure" or 0 < found.runs < repeats:
             return None
         return found
 
     def newest(self, task_id: str, arm: str) -> Grade | None:
-        """The arm's grade of a task, whatever it came to."""
+        """The arm's latest grade of a task, whatever its verdict."""
         return self._newest.get((task_id, arm))
 
     def control(self, task_id: str, gold: str, repeats: int = 1) -> Control | None:
@@ -99,7 +100,7 @@ class GradeStore:
         return self._controlled
 
     def add(self, made: Grade, arms: Sequence[str]) -> None:
-        """Store a grade for each arm that submitted the patch, unless it is that arm's newest already."""
+        """Store a grade for each arm that submitted the patch, unless it is already that arm's latest."""
         of_arms = (made.model_copy(update={"arm": arm}) for arm in arms)
         if new := [one for one in of_arms if self._newest.get((one.id, one.arm)) != one]:
             self._grades.append(*new)
@@ -117,7 +118,7 @@ class GradeStore:
 
 @contextmanager
 def open_grade_store(folder: Path) -> Iterator[GradeStore]:
-    """The folder's grades, which nobody else writes meanwhile."""
+    """Open the folder's grades and lock them against other writers."""
     with lock_folder(folder, ".grading"):
         book = GradeStore(folder)
         book.load()
@@ -136,7 +137,7 @@ class Grader:
     say: Callable[[str], None] = field(default=lambda words: None)
 
     async def run(self, rows: Sequence[TaskRow], arms: Arms) -> None:
-        """Grade what is not graded yet."""
+        """Grade all patches that have no final grade."""
         places = asyncio.Semaphore(self.jobs)
         todo = [(row, row.gold, wanted) for row in rows if row.gold and (wanted := self._wanted(row, row.gold, arms))]
         patches = sum(len(wanted) for _, _, wanted in todo)
@@ -153,10 +154,10 @@ class Grader:
                 for row, gold, wanted in todo:
                     group.create_task(one(row, gold, wanted))
         except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None  # the first of them ended the others
+            raise failed.exceptions[0] from None  # the first of them cancelled the others
 
     def _wanted(self, row: TaskRow, gold: Gold, arms: Arms) -> dict[str, tuple[str, ...]]:
-        """Patches without a grade that stands, each with its arms. Empty ones too: their task needs its controls."""
+        """Patches without a final grade, each with its arms. Empty ones too, because their task needs its controls."""
         by_patch: dict[str, tuple[str, ...]] = {}
         for arm, predictions in arms.items():
             one = predictions.get(row.id)
@@ -165,14 +166,14 @@ class Grader:
         checked = self.book.control(row.id, gold_digest(row.base_commit, gold), self.repeats)
         for patch, names in list(by_patch.items()):
             known = self.book.grade(row.id, patch, gold_digest(row.base_commit, gold), self.repeats)
-            # A task may be HEAD's, which may be another one by now.
+            # A task may be at HEAD, which may have moved.
             if known and checked and row.base_commit != "HEAD" and _agree(known, checked):
                 self.book.add(known, names)
                 del by_patch[patch]
         return by_patch
 
     async def _grade(self, row: TaskRow, gold: Gold, wanted: Mapping[str, Sequence[str]]) -> list[Grade]:
-        """Grade one task's patches, and store each as it comes."""
+        """Grade one task's patches, and store each grade immediately."""
         made: list[Grade] = []
         try:
             async with AsyncExitStack() as stack:
@@ -238,9 +239,9 @@ def _arm(arm: str, predictions: Mapping[str, Prediction], rows: Sequence[TaskRow
 
 
 def _graded(arm: str, row: TaskRow, gold: Gold, one: Prediction, book: GradeStore) -> Grade | None:
-    """None: it has no grade yet."""
+    """None: no grade yet."""
     if one.lost and (ended := without_run(row, gold, one)):
-        # Not stored: it is a fact about a run, not about a patch.
+        # Not stored: it says something about a run, not about a patch.
         return ended.model_copy(update={"arm": arm})
     made = book.newest(row.id, arm)
     return made if made and made.key == (row.id, digest(one.patch), gold_digest(row.base_commit, gold)) else None
@@ -251,9 +252,11 @@ class _Submitted(RootModel[dict[str, dict[str, str]]]):
 
 
 def reserve(folder: Path, run_id: str, arms: Arms) -> None:
-    """Keep a run id for these patches. More tasks may join them; another patch for one of them is refused."""
+    """Reserve a run id for these patches. More tasks may be added, but a different patch for one of them is refused."""
     if not _RUN_ID.fullmatch(run_id):
-        raise TaskError(f"--run-id {run_id!r} is no name for files. Use letters, digits, dots, dashes and underscores.")
+        raise TaskError(
+            f"--run-id {run_id!r} cannot be a file name. Use letters, digits, dots, dashes and underscores."
+        )
     path = folder / "runs" / f"{run_id}.json"
     try:
         former = _Submitted.model_validate_json(path.read_bytes()).root
@@ -279,5 +282,5 @@ def reserve(folder: Path, run_id: str, arms: Arms) -> None:
 
 
 def _agree(made: Grade, checked: Control) -> bool:
-    """Whether a stored grade knows of a control that failed. Grades of earlier versions did not care."""
+    """Whether a stored grade considers failed controls. Earlier versions ignored them."""
     return (made.verdict == "control_failed") == (checked.outcome == "failed")

@@ -1,7 +1,7 @@
-"""Official harnesses, which judge in the images of their tasks: SWE-bench's and SWE-bench Pro's script.
+"""Runs the official harnesses, SWE-bench's and SWE-bench Pro's script, and reads their results.
 
-Here are their command lines and the reading of what they leave. Both need Docker. Both keep results under a name (a run
-id, a prefix) and silently give back an old one for it, so each name here stands for one set of patches.
+Both need Docker and grade in their tasks' images. Both store results under a name (a run id, a prefix) and silently
+reuse old results of that name, so each name here stands for one set of patches.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from scrout.programs import NEUTRAL, find_program
 from scrout.task import Gold
 
 PRO_IMAGES = "jefzda"
-"""The account that SWE-bench Pro's authors publish its images under."""
+"""The account with SWE-bench Pro's published images."""
 PRO_IDS = "instance_"
 PRO_SCRIPT = "swe_bench_pro_eval.py"
 DOCKER_S = 30
 MOST_BYTES = 50_000_000
-"""Of one file that a harness left."""
+"""Maximum size of one result file."""
 
 
 @dataclass(frozen=True)
 class Official:
-    """Grades through the official harness of the tasks."""
+    """Grades with the official harness of the tasks."""
 
     book: GradeStore
     tasks: Path
@@ -44,13 +44,13 @@ class Official:
     jobs: int = 1
     timeout_s: float = TIMEOUT_S
     dataset: str = ""
-    """The published set that the tasks are of; empty: the task file itself is given to SWE-bench's harness."""
+    """The published dataset of the tasks; empty: SWE-bench's harness gets the task file."""
     scripts: Path | None = None
     """A clone of SWE-bench Pro's repository; None: the tasks are SWE-bench's."""
     say: Callable[[str], None] = field(default=lambda words: None)
 
     def run(self, rows: Sequence[TaskRow], arms: Arms, files: Mapping[str, Path]) -> None:
-        """Judge what has no grade yet. `files` are the predictions of each arm, as they were written."""
+        """Grade all patches without a grade. `files` are the predictions of each arm."""
         judged = [row for row in rows if row.gold]
         if self.scripts is None and any(row.id.startswith(PRO_IDS) for row in judged):
             raise TaskError("these are tasks of SWE-bench Pro. Name a clone of its repository with --scripts.")
@@ -85,15 +85,17 @@ class Official:
 def _explain(exit_code: int, log: Path) -> None:
     if exit_code != 0:
         last = _text(log).strip()[-300:]
-        raise SandboxError(f"the official harness ended with exit code {exit_code}: {last} All of it is in {log}.")
+        raise SandboxError(
+            f"the official harness ended with exit code {exit_code}: {last} The full output is in {log}."
+        )
 
 
 def require_docker() -> None:
-    """Whether Docker answers, or a SandboxError with the next step."""
+    """Raise a SandboxError with the next step unless Docker answers."""
     docker = find_program("docker")
     own = "grade with --harness own, in scrout's sandbox"
     if docker is None:
-        raise SandboxError(f"--harness official needs Docker, and there is none here. Install it, or {own}.")
+        raise SandboxError(f"--harness official needs Docker, which is not installed. Install it, or {own}.")
     try:
         asked = [docker, "version", "--format", "{{.Server.Version}}"]
         done = subprocess.run(asked, cwd=NEUTRAL, capture_output=True, text=True, timeout=DOCKER_S, check=False)
@@ -105,13 +107,13 @@ def require_docker() -> None:
 
 
 def require_swebench() -> None:
-    """Whether SWE-bench's harness is installed beside scrout, or a TaskError with the next step."""
+    """Raise a TaskError with the next step unless SWE-bench's harness is installed."""
     if find_spec("swebench") is None:
         raise TaskError(f"--harness official needs SWE-bench's package: {sys.executable} -m pip install swebench")
 
 
 def swebench_command(dataset: str, predictions: Path, run_id: str, jobs: int, timeout_s: float) -> list[str]:
-    """Run it in a folder of its own: it writes logs and a report to where it is started."""
+    """The command line. Run it in a separate folder: it writes logs and a report to the current one."""
     return [
         *(sys.executable, "-m", "swebench.harness.run_evaluation"),
         *("--dataset_name", dataset),
@@ -123,7 +125,7 @@ def swebench_command(dataset: str, predictions: Path, run_id: str, jobs: int, ti
 
 
 def swebench_dataset(tasks: Path, dataset: str) -> str:
-    """What the harness is told: a published set's name, or a file of its rows that it can read."""
+    """The harness's dataset argument: a published set's name, or a file of its rows that it can read."""
     if dataset:
         return dataset
     if tasks.suffix not in (".json", ".jsonl"):
@@ -132,7 +134,7 @@ def swebench_dataset(tasks: Path, dataset: str) -> str:
 
 
 def pro_command(scripts: Path, tasks: Path, patches: Path, results: Path, jobs: int) -> list[str]:
-    """Run it in the clone of SWE-bench Pro's repository, whose files it reads."""
+    """The command line. Run it in the clone of SWE-bench Pro's repository, because it reads files there."""
     if not (scripts / PRO_SCRIPT).is_file():
         raise TaskError(f"--scripts {scripts} has no {PRO_SCRIPT}. Name a clone of SWE-bench Pro's repository.")
     if tasks.suffix not in (".csv", ".jsonl"):
@@ -150,12 +152,12 @@ def pro_command(scripts: Path, tasks: Path, patches: Path, results: Path, jobs: 
 
 
 def pro_prefix(run_id: str, patch: str) -> str:
-    """With the patch in it, so that no patch gets the result of another."""
+    """A prefix with the patch's digest, so that no patch gets the result of another."""
     return f"{run_id}-{digest(patch)[:12]}"
 
 
 def write_pro_patches(path: Path, run_id: str, predictions: Mapping[str, Prediction]) -> None:
-    """The one JSON array that the script reads. It has no verdict for an empty patch, so none is in it."""
+    """Write the script's one JSON array. The script has no verdict for an empty patch, so empty ones are left out."""
     rows = [
         {"instance_id": one.id, "model_patch": one.patch, "prefix": pro_prefix(run_id, one.patch)}
         for one in predictions.values()
@@ -165,7 +167,7 @@ def write_pro_patches(path: Path, run_id: str, predictions: Mapping[str, Predict
 
 
 def run_harness(command: Sequence[str], folder: Path, log: Path) -> int:
-    """Its exit code; what it says goes to a file."""
+    """Run a harness; returns its exit code and writes its output to a file."""
     with log.open("ab") as said:
         try:
             return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said).returncode
@@ -176,7 +178,7 @@ def run_harness(command: Sequence[str], folder: Path, log: Path) -> int:
 def read_swebench(
     folder: Path, run_id: str, rows: Sequence[TaskRow], predictions: Mapping[str, Prediction]
 ) -> list[Grade]:
-    """What the harness left where it was started, task by task."""
+    """Read the harness's results in its start folder, task by task."""
     judged = ((row, row.gold) for row in rows if row.gold and row.id in predictions)
     return [_swebench_grade(folder, run_id, row, gold, predictions[row.id]) for row, gold in judged]
 
@@ -200,7 +202,7 @@ def _swebench_grade(folder: Path, run_id: str, row: TaskRow, gold: Gold, one: Pr
 
 
 def read_pro(results: Path, run_id: str, rows: Sequence[TaskRow], predictions: Mapping[str, Prediction]) -> list[Grade]:
-    """What the script left in its output folder, task by task."""
+    """Read the script's results in its output folder, task by task."""
     verdicts = _object(_document(results / "eval_results.json"))
     not_run = _object(_document(results / "infra_errors.json"))
     judged = ((row, row.gold) for row in rows if row.gold and row.id in predictions)
@@ -222,7 +224,7 @@ def _pro_grade(
     if row.id in not_run:
         return grade("infrastructure", str(not_run[row.id])[:1000])
     output = _document(results / row.id / f"{pro_prefix(run_id, one.patch)}_output.json")
-    # The script counts a container that left nothing as a wrong patch.
+    # The script counts a container without a result as a wrong patch.
     if not isinstance(verdicts.get(row.id), bool) or not isinstance(output, dict):
         return grade("infrastructure", "SWE-bench Pro's script left no output for it")
     tests = output.get("tests")
@@ -242,7 +244,7 @@ def _document(path: Path) -> object:
 
 
 def _text(path: Path) -> str:
-    """Empty where there is no such file."""
+    """Empty if there is no such file."""
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES).decode("utf-8", errors="replace")

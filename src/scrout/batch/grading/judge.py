@@ -1,8 +1,8 @@
 """Runs the tests that a task's gold names over a patch, each time in a clean workspace.
 
-The gold's test files win over the patch's. A test has passed only where a report says so: one that is missing or
-skipped has not. Reports are documents that the runner writes outside of the repository, where it can; else what it
-prints is read, which code under test can forge.
+The gold's test files win over the patch's. A test has passed only if a report says so; a missing or skipped test has
+not. If possible, a report is a document that the runner writes outside of the repository; otherwise, it is the runner's
+output, which code under test can forge.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from scrout.task import Gold, Task
 from scrout.text import plural
 
 TIMEOUT_S = 1_800.0
-"""Of one run of the tests."""
+"""Time limit of one run of the tests."""
 REPORTS = "/opt/scrout/reports"
 REPORTS_VARIABLE = "SCROUT_REPORTS"
 PYTEST_REPORT = "pytest.xml"
 UNITTEST_REPORT = "unittest.xml"
 MOST_REPORT_BYTES = 20_000_000
-"""Of all reports of a run together."""
+"""Total size of a run's reports."""
 MOST_OUTPUT_BYTES = 20_000_000
-"""Of what tests print: a result in the middle must not get lost."""
+"""Maximum output of tests: a result in the middle must not be cut."""
 MOST_TAIL = 4_000
 MOST_LISTED = 5
 MOST_DETAIL = 1_000
-"""Characters."""
+"""In characters."""
 
 NO_TESTS = (
     "the project has no tests that can be found, or no runner for them. Give the gold a test_command, and see "
@@ -52,7 +52,7 @@ NO_TESTS = (
 _INSIDE = Path(__file__).with_name("inside")
 _SEEN_INSIDE = "/opt/scrout/judge"
 _UNITTEST = f"{_SEEN_INSIDE}/unittest_report.py"
-# As at the base, or gone where the base has no such file.
+# At the base's version, or deleted if the base does not have it.
 _RESTORE = """
 for path; do
   if git cat-file -e "HEAD:$path" 2> /dev/null; then git checkout -q -f HEAD -- ":(literal)$path"
@@ -63,7 +63,7 @@ done
 
 @dataclass(frozen=True)
 class Case:
-    """A task with its answer, which no stage ever sees."""
+    """A task with its answer. No stage ever sees it."""
 
     task: Task
     gold: Gold
@@ -71,7 +71,7 @@ class Case:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Those that judge, each once."""
+        """The tests that judge, without duplicates."""
         return tuple(dict.fromkeys((*self.gold.fail_to_pass, *self.gold.pass_to_pass)))
 
 
@@ -82,13 +82,13 @@ class GradingRun:
     passed: frozenset[str]
     """By the gold's names."""
     seen: int
-    """Tests of which something was reported, by any name."""
+    """Tests in the report, by any name."""
     exit_code: int | None
     """None: stopped at the time limit."""
     seconds: float
     tail: str
     ambiguous: tuple[str, ...] = ()
-    """Tests that count as not passed, because their name could mean several."""
+    """Tests that count as not passed because their name is ambiguous."""
 
     @property
     def killed(self) -> bool:
@@ -96,7 +96,7 @@ class GradingRun:
 
     @property
     def stopped(self) -> str:
-        """Why it did not end by itself; empty: it did."""
+        """Why it was stopped; empty: it ended by itself."""
         if self.exit_code is None:
             return "the tests did not end in time"
         return "the tests were killed" if self.killed else ""
@@ -113,7 +113,7 @@ class Judge:
     case: Case
     task_sandbox: TaskSandbox
     suite: Suite | None
-    """None: the gold has a command of its own, or the project no tests."""
+    """None: the gold has its own command, or the project has no tests."""
 
     @property
     def has_tests(self) -> bool:
@@ -124,7 +124,7 @@ class Judge:
         return self.task_sandbox.limits.timeout_s
 
     async def trial(self, patch: str) -> GradingRun | NotRun:
-        """The patch, the tests over it, and one run of them, all in a workspace of their own."""
+        """Apply the patch and the gold's tests in a new workspace, and run the tests once."""
         workspace = self.task_sandbox.fresh()
         try:
             return await self._trial(workspace, patch)
@@ -139,7 +139,7 @@ class Judge:
         return await self._run(workspace)
 
     async def bring_tests_alone(self) -> NotRun | None:
-        """Whether the gold's tests fit the base without any patch."""
+        """Whether the gold's tests apply to the base without any patch."""
         workspace = self.task_sandbox.fresh()
         try:
             return await self._bring_tests(workspace)
@@ -147,7 +147,7 @@ class Judge:
             workspace.remove()
 
     async def flags(self, patch: str) -> tuple[str, ...]:
-        """What is doubtful about a patch; nothing of one that does not apply."""
+        """Doubts about a patch; empty if it does not apply."""
         workspace = self.task_sandbox.fresh()
         try:
             if await self.task_sandbox.apply(workspace, _whole(patch)):
@@ -157,7 +157,7 @@ class Judge:
             workspace.remove()
 
     async def _bring_tests(self, workspace: Workspace) -> NotRun | None:
-        """Files of the tests that judge, as the gold has them, whatever the patch made of them."""
+        """Write the gold's version of the test files, whatever the patch changed in them."""
         gold = self.case.gold
         brought = (name for change in read_patch(gold.test_patch) for name in (change.old, change.new) if name)
         paths = list(dict.fromkeys((*brought, *self._named_files())))
@@ -170,20 +170,20 @@ class Judge:
         return None
 
     def _named_files(self) -> Iterator[str]:
-        """Test files of the base that names of tests tell. A doctest's file is the very code that is judged."""
+        """Test files of the base that test names refer to. A doctest's file is the code under test itself."""
         fixed = {name for change in read_patch(self.case.gold.patch) for name in (change.old, change.new)}
         for path in self._told_files(self.task_sandbox.base):
             if is_test_file(path) and path not in fixed:
                 yield path
 
     def _told_files(self, tree: Base | Workspace) -> Iterator[str]:
-        """The file of each test, each once; empty: one that has none there, by its name."""
+        """The file of each test, without duplicates; empty for a test whose file is unknown."""
         files = dict.fromkeys(place.file for place in self._places.values())
         yield from dict.fromkeys(file if file and tree.read(file) is not None else "" for file in files)
 
     @cached_property
     def _places(self) -> dict[str, NamedTest]:
-        """Where each test is, in the base or in what the gold brings. What a patch brings has no part in it."""
+        """The place of each test, in the base or in the gold's files. The patch's files do not count."""
         gold = self.case.gold
         brought = (change.new for patch in (gold.test_patch, gold.patch) for change in read_patch(patch) if change.new)
         return places_of(self.case.tests, {*python_files(self.task_sandbox.base), *brought})
@@ -203,48 +203,48 @@ class Judge:
         return GradingRun(judged.passed, seen, done.exit_code, done.seconds, tail, judged.ambiguous)
 
     def _command(self, workspace: Workspace) -> tuple[str, dict[str, str], str]:
-        """What to run, with which variables, and the only report that counts; empty: whatever there is."""
+        """The command, its variables, and the only report that counts; empty: any report."""
         junit = f"--junitxml={REPORTS}/{PYTEST_REPORT}"
         if self.suite is None:
             command = self.case.gold.test_command
-            # The report of a second pytest would take the place of the first one's, and the command's own of ours.
+            # A second pytest would overwrite the first one's report, and the command's own report would overwrite ours.
             if len(PYTEST.findall(command)) == 1 and "--junit" not in command:
                 return command, {"PYTEST_ADDOPTS": junit}, PYTEST_REPORT
             return command, {}, ""
         told = tuple(self._told_files(workspace))
         if self.suite.runner == "pytest":
             return f"{self.suite.command([path for path in told if path])} {junit}", {}, PYTEST_REPORT
-        # One module that is not known by its name, and all have to run.
+        # If one module is not known by its name, all have to run.
         command = self.suite.command(told if all(told) else ()).replace("-m unittest", _UNITTEST, 1)
         return command, {"SCROUT_UNITTEST_REPORT": f"{REPORTS}/{UNITTEST_REPORT}"}, UNITTEST_REPORT
 
 
 async def open_judge(case: Case, task_sandbox: TaskSandbox, timeout_s: float = TIMEOUT_S) -> Judge:
-    """Finds out, once for all patches, how the task's tests are run."""
+    """Detect, once for all patches, how to run the task's tests."""
     limits = replace(task_sandbox.limits, timeout_s=timeout_s, output_bytes=MOST_OUTPUT_BYTES)
     roomy = TaskSandbox(task_sandbox.workspaces, task_sandbox.tier, task_sandbox.environment, limits)
     return Judge(case, roomy, None if case.gold.test_command.strip() else await find_suite(task_sandbox))
 
 
 def failing(case: Case, trials: Sequence[GradingRun], excused: Sequence[str] = ()) -> tuple[str, ...]:
-    """Tests that did not pass in every run; of those excused, only the ones that never passed."""
+    """Tests that did not pass in every run; of the excused ones, only those that never passed."""
     always = frozenset.intersection(*(trial.passed for trial in trials))
     once = frozenset.union(*(trial.passed for trial in trials))
     return tuple(test for test in case.tests if test not in always and not (test in excused and test in once))
 
 
 def wavering(case: Case, trials: Sequence[GradingRun]) -> tuple[str, ...]:
-    """Tests that passed in some runs and not in others."""
+    """Tests that passed in some runs only."""
     return tuple(test for test in case.tests if 0 < sum(test in trial.passed for trial in trials) < len(trials))
 
 
 def gold_digest(base_commit: str, gold: Gold) -> str:
-    """Of all that decides a grade but the patch."""
+    """Digest of everything that decides a grade, except the patch."""
     return digest(f"{base_commit}\0{gold.model_dump_json()}")
 
 
 def digest(text: str) -> str:
-    """Of a patch, or of what judges it."""
+    """Digest of a patch, or of the tests that judge it."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -270,7 +270,7 @@ def _read_report(workspace: Workspace, only: str, printed: str, command: str) ->
     report = read_documents(content.decode("utf-8", errors="replace") for content in _documents(workspace, only))
     if report is not None:
         return report
-    # Where a document was asked for, what is printed in its place may be forged.
+    # If a document was requested, printed output in its place may be forged.
     return TestReport(frozenset(), frozenset()) if only else read_printed(printed, command)
 
 
@@ -282,5 +282,5 @@ def _documents(workspace: Workspace, only: str) -> Iterator[bytes]:
 
 
 def _whole(patch: str) -> str:
-    """Some tools cut the last line's end, without which git takes a patch for damaged."""
+    """Some tools cut the last line's end, and git rejects such a patch as damaged."""
     return patch if patch.endswith("\n") else f"{patch}\n"

@@ -1,4 +1,4 @@
-"""Predictions, whoever made them: rows of SWE-bench's harness or of SWE-bench Pro's script, or a batch's folder."""
+"""Reads predictions from any source: rows for SWE-bench's harness or SWE-bench Pro's script, or a batch's folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Prediction:
     patch: str
     model: str = ""
     lost: bool = False
-    """True: infrastructure ended it, which is not the fixer's failure, also where half a patch was left."""
+    """True: infrastructure ended it, which is not the fixer's failure, even if there is half a patch."""
 
 
 def read_arms(source: Path) -> dict[str, dict[str, Prediction]]:
-    """Predictions by arm and task: of a file the arm is empty, of a batch's folder each arm has its own."""
+    """Predictions by arm and task. The arm is empty for a file."""
     if not source.is_dir():
         return {"": read_predictions(source)}
     folder = BatchFolder(source)
@@ -40,7 +40,7 @@ def read_arms(source: Path) -> dict[str, dict[str, Prediction]]:
 
 
 def mark_lost(arms: Mapping[str, Mapping[str, Prediction]], runs: Iterable[Run]) -> dict[str, dict[str, Prediction]]:
-    """The predictions, those marked whose last finished run was ended by infrastructure. `runs` are oldest first."""
+    """Mark the predictions whose last finished run was ended by infrastructure. `runs` are oldest first."""
     ends = {(run.arm, run.task.id): run.outcome for run in runs if run.finished}
     return {
         arm: {one.id: replace(one, lost=ends.get((arm, one.id)) == "infrastructure") for one in predictions.values()}
@@ -58,7 +58,7 @@ def prediction_files(source: Path) -> dict[str, Path]:
 
 
 def read_predictions(path: Path) -> dict[str, Prediction]:
-    """By task. A row that cannot be read, or a second one for a task, is an error that names its line and id."""
+    """Predictions by task. Raises a TaskError with line and id for an invalid row or a second row for a task."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -70,7 +70,7 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
     for place, value in _values(raw, path):
         one = _prediction(value, place)
         if one.id in found:
-            raise TaskError(f"{place}: {one.id} has a prediction already. Keep one row for each task.")
+            raise TaskError(f"{place}: {one.id} already has a prediction. Keep one row for each task.")
         found[one.id] = one
     if not found:
         raise TaskError(f"{path} holds no predictions. Each row has an instance_id and a model_patch.")
@@ -78,7 +78,7 @@ def read_predictions(path: Path) -> dict[str, Prediction]:
 
 
 def _values(raw: bytes, path: Path) -> Iterator[tuple[str, object]]:
-    """Each row with where it stands: of a JSON array, of an object by task, or of lines."""
+    """Each row with its position: from a JSON array, an object by task, or lines."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -103,19 +103,21 @@ def _json(line: str, place: str) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        raise TaskError(f"{place}: the line is no JSON. Was it cut off? Write the file anew.") from None
+        raise TaskError(f"{place}: the line is not JSON; it may be cut off. Write the file again.") from None
 
 
 def _prediction(value: object, place: str) -> Prediction:
     if not isinstance(value, dict):
-        raise TaskError(f"{place}: it is no object. Each row has an instance_id and a model_patch.")
+        raise TaskError(f"{place}: it is not an object. Each row has an instance_id and a model_patch.")
     task_id, patch = value.get("instance_id"), value.get("model_patch", value.get("patch"))
     if not isinstance(task_id, str) or not task_id:
         raise TaskError(f"{place}: there is no instance_id. Name the task that the patch is for.")
     if patch is not None and not isinstance(patch, str):
-        raise TaskError(f"{place}: the patch of {task_id} is no text. Give a diff as git prints it.")
+        raise TaskError(f"{place}: the patch of {task_id} is not text. Give a diff as git prints it.")
     try:
         f"{task_id}{patch}".encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise TaskError(f"{place}: it holds half a character. Give a diff as git prints it.") from None
+        raise TaskError(
+            f"{place}: it contains half a character (a lone surrogate). Give a diff as git prints it."
+        ) from None
     return Prediction(task_id, patch or "", str(value.get("model_name_or_path", "")))

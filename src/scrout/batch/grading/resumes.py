@@ -1,4 +1,4 @@
-"""What grades of a batch teach the résumés of its fixers. Patches that could not be judged teach nothing."""
+"""Teaches the fixers' résumés with the grades of a batch. Patches that could not be judged are ignored."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from scrout.route.feedback import LearnedResume, LearningReport, from_run, histo
 class TaughtResumes:
     learned: int
     known: int
-    """Runs whose grade had been learned before."""
+    """Runs whose grade was learned before."""
     skipped: tuple[str, ...]
-    """Why a run taught nothing, a sentence each."""
+    """Why a run was ignored, a sentence each."""
     by_fixer: Mapping[FixerKey, LearnedResume]
 
 

@@ -1,9 +1,9 @@
-"""Which reported test a gold's name means, whatever folder the names of either are relative to.
+"""Finds the reported test that a gold's name means, even if their names are relative to different folders.
 
 A task names tests from one folder, and the runner may report them from another: pytest's are relative to its rootdir,
-which depends on settings and arguments. A name is first looked for as it is. Else its file is looked for in the
-repository, and the folder that the report starts from is the one under which most files of the gold are found. A name
-that could mean two tests has not passed.
+which depends on settings and arguments. A name is first looked for as it is. Otherwise, its file is searched in the
+repository, and the report's base folder is the one under which most of the gold's files exist. A name that could mean
+two tests counts as not passed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from scrout.sandbox.reports_by_name import dotted, names_of
 @dataclass(frozen=True)
 class NamedTest:
     file: str = ""
-    """From the repository's root; empty: the name does not tell it, or tells several."""
+    """From the repository's root; empty: unknown or ambiguous."""
     inner: str = ""
-    """Its classes and its name, with dots between them."""
+    """Its classes and its name, joined by dots."""
     rivals: tuple[str, ...] = ()
-    """Files that the name may mean, where there are several."""
+    """Files that the name may mean, if there are several."""
 
     @property
     def name(self) -> str:
-        """As JUnit calls it from the repository's root; empty: its file is not known."""
+        """JUnit's name for it from the repository's root; empty: its file is not known."""
         return f"{_module(self.file)}.{self.inner}" if self.file else ""
 
 
@@ -36,7 +36,7 @@ class NamedTest:
 class JudgedTests:
     passed: frozenset[str]
     ambiguous: tuple[str, ...]
-    """Tests whose name could mean several, with what it could mean."""
+    """Ambiguous tests, with their possible meanings."""
 
 
 def places_of(tests: Sequence[str], files: Collection[str]) -> dict[str, NamedTest]:
@@ -48,7 +48,7 @@ def places_of(tests: Sequence[str], files: Collection[str]) -> dict[str, NamedTe
 
 
 def judge_names(places: dict[str, NamedTest], report: TestReport, exists: Callable[[str], bool]) -> JudgedTests:
-    """Which tests have passed. `exists` tells whether the repository that was judged has a file."""
+    """Find the tests that passed. `exists` tells whether the graded repository has a file."""
     roots = _roots({place.file for place in places.values() if place.file}, report, exists)
     passed: set[str] = set()
     ambiguous: list[str] = []
@@ -76,7 +76,7 @@ def _place(test: str, by_name: dict[str, list[str]]) -> NamedTest:
             return NamedTest(path, inner)
     for path, inner in splits:
         alike = by_name.get(PurePosixPath(path).name, [])
-        # Named from a folder of the repository's, else from one above it.
+        # Named from a folder of the repository, or else from one above it.
         found = [file for file in alike if file.endswith(f"/{path}")] or [
             file for file in alike if path.endswith(f"/{file}")
         ]
@@ -88,7 +88,7 @@ def _place(test: str, by_name: dict[str, list[str]]) -> NamedTest:
 
 
 def _splits(test: str) -> Iterator[tuple[str, str]]:
-    """Files that a name may tell, each with what is left of the name, likeliest first."""
+    """Files that a name may start with, each with the rest of the name, likeliest first."""
     if "::" in test:
         path, _, inner = test.partition("::")
         yield path, dotted(f"::{inner}").removeprefix(".")
@@ -102,7 +102,7 @@ def _splits(test: str) -> Iterator[tuple[str, str]]:
 
 
 def _roots(files: Collection[str], report: TestReport, exists: Callable[[str], bool]) -> tuple[str, ...]:
-    """Folders that the report's names may be relative to: one, or several that cannot be told apart."""
+    """Folders that the report's names may be relative to: one, or several candidates."""
     known: set[str] = set()
     for name in (*report.passed, *report.failed, *report.skipped):
         parts = dotted(name).partition("[")[0].split(".")
@@ -112,7 +112,7 @@ def _roots(files: Collection[str], report: TestReport, exists: Callable[[str], b
         for folder in PurePosixPath(file).parents:
             rest = str(PurePosixPath(file).relative_to(folder))
             root = "" if str(folder) == "." else str(folder)
-            # A file of that very name at the repository's root may be the one that was run.
+            # The test may be from a file of exactly this name at the repository's root.
             if _module(rest) in known and not (root and exists(rest)):
                 hits[root] += 1
     most = max(hits.values(), default=0)

@@ -1,1 +1,1 @@
-"""Tasks of our own: a published package, one function of it made wrong, and an issue about what then goes wrong."""
+"""Makes tasks: takes a published package, breaks one function, and writes an issue about the symptom."""

@@ -1,4 +1,4 @@
-"""The text of an issue, by template, from what was seen to go wrong. It names neither the wrong line nor the fix."""
+"""Issue texts from templates and an observed failure. They name neither the wrong line nor the fix."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from scrout.batch.make.scripts import FailingScript, NotedFailure
 from scrout.text import clip
 
 MOST_SHOWN = 400
-"""Characters of a value or a message."""
+"""Maximum length of a value or a message, in characters."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
 class ObservedFailure:
-    """A script that fails with the bug and passes without it, and what was seen with the bug."""
+    """A script that fails with the bug and passes without it, and the failure."""
 
     script: FailingScript
     got: str = ""
-    """repr of what the script's left side gave; empty: it is not about a value, or gave none."""
+    """repr of the value of the script's left side; empty: there is none."""
     expected: str = ""
     error: str = ""
-    """Type of the exception that the script ended with, if its own check did not raise it."""
+    """Type of the exception that ended the script, unless its own check raised it."""
     message: str = ""
 
 
@@ -54,7 +54,7 @@ def issue_with_code(seen: ObservedFailure, rng: random.Random) -> str:
 
 
 def issue_without_code(package: str, failure: NotedFailure, done: str, call: str) -> str:
-    """An issue that only tells what was done and what is wrong, for failures that no short script shows."""
+    """An issue that describes the failure in words, for failures that no short script shows."""
     what = re.sub(r"^test_?", "", failure.test.partition("[")[0].rpartition("::")[2]).replace("_", " ").strip()
     about = f"`{call}`" if call else package
     title = f"Problem with {about}: {what}" if what else f"Problem with {about}"
@@ -70,7 +70,7 @@ def issue_without_code(package: str, failure: NotedFailure, done: str, call: str
 
 
 def gives_away(text: str, path: str, changed: list[str]) -> bool:
-    """Whether an issue names the wrong file, or holds a line that the mutation took away or left."""
+    """Whether an issue names the wrong file, or contains a line that the mutation removed or left."""
     squeezed = "".join(text.split())
     lines = ("".join(line.split()) for line in changed)
     return path in text or any(len(line) >= 12 and line in squeezed for line in lines)
@@ -88,6 +88,6 @@ def _block(text: str, language: str = "python") -> str:
 
 
 def _short(text: str) -> str:
-    """For a title; empty: too long for one."""
+    """Text for a title; empty: too long for one."""
     line = " ".join(text.split())
     return f"`{line}`" if len(line) <= 60 and "`" not in line else ""

@@ -1,7 +1,7 @@
 """Makes tasks from published packages: a mutation that breaks tests, an issue about it, and the answer.
 
-Every run of a test or a script is in the sandbox. The same packages, versions, count and seed give the same tasks, as
-long as no test run is near its time limit.
+All tests and scripts run in the sandbox. The same packages, versions, count and seed give the same tasks, as long as no
+test run is near its time limit.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ from scrout.sandbox.tier import Tier
 from scrout.task import Gold, Task
 
 LEAST_PASSING = 20
-"""Tests that pass with the bug; fewer, and nobody notices what a patch breaks."""
+"""Minimum number of tests that pass with the bug: with fewer, broken patches go unnoticed."""
 MOST_BROKEN = 40
-"""Tests that a bug may break; more, and the package is broken as a whole."""
+"""Maximum number of tests that a bug may break: with more, the whole package is broken."""
 SUITE_S = 120.0
-"""For the tests of an untouched package. A mutation is given four times what they took, and at least LEAST_S."""
+"""Time limit for an untouched package's tests. A mutation gets four times their duration, and at least LEAST_S."""
 LEAST_S = 30.0
 SCRIPT_S = 20.0
 TRIED_EACH = 25
 SCRIPTS_TRIED = 4
 FORMAT = 2
-"""Of what is kept. Another number makes every package anew."""
+"""Version of stored results. A new number makes every package again."""
 _EXAMPLE = "scrout_example.py"
 
 Progress = Callable[[str], None]
 
 
 class Origin(FrozenModel):
-    """Where a task comes from. Whoever reads it knows the answer."""
+    """The origin of a task. It reveals the answer."""
 
     id: str
     package: str
@@ -75,11 +75,11 @@ class Origin(FrozenModel):
     """Tests that fail with the bug, all of them hidden."""
     passing: int
     example: bool
-    """True: the issue has code that shows the bug; False: it only tells of it."""
+    """True: the issue has code that shows the bug; False: it only describes the bug."""
 
 
 class MadeTasks(FrozenModel):
-    """What became of one package."""
+    """The result for one package."""
 
     format: int = FORMAT
     requirement: str
@@ -90,7 +90,7 @@ class MadeTasks(FrozenModel):
     rows: tuple[str, ...] = ()
     tried: int = 0
     words: str = ""
-    """Why there are no tasks, or fewer than were asked for; empty: there are as many."""
+    """Why there are no tasks, or fewer than requested; empty: all were made."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def make_tasks(
     jobs: int = 0,
     progress: Progress = lambda words: None,
 ) -> tuple[MadeTasks, ...]:
-    """`count` tasks of each package, in out/tasks.jsonl; packages that an earlier call finished are kept."""
+    """Make `count` tasks of each package in out/tasks.jsonl; keeps packages that an earlier call finished."""
     out = out.resolve()
     wanted = [split(requirement) for requirement in requirements]
     if len({name for name, _ in wanted}) < len(wanted):
@@ -142,12 +142,12 @@ def make_tasks(
 async def seed_package(
     package: Package, asked: MadeTasks, tier: Tier, jobs: int = 0, progress: Progress = lambda words: None
 ) -> MadeTasks:
-    """The tasks of one package that lies ready, or a TaskError that says why there can be none."""
+    """The tasks of one prepared package; raises a TaskError if none can be made."""
     return await _Maker(package, tier, asked, jobs or os.cpu_count() or 1, progress).make()
 
 
 def _kept(file: Path, asked: MadeTasks, repo: Path) -> MadeTasks | None:
-    """What an earlier call made of the same wish, unless it failed."""
+    """The result of an earlier call with the same parameters, unless it failed."""
     try:
         made = MadeTasks.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
@@ -183,7 +183,7 @@ class _Maker:
             made: list[tuple[Origin, str]] = []
             taken: set[tuple[str, str]] = set()
             tried = 0
-            # As many at once on every machine, so that which ones are tried does not depend on it.
+            # The same number on every machine, so that the selection does not depend on it.
             for start in range(0, len(candidates), 4):
                 batch = [one for one in candidates[start : start + 4] if (one.path, one.mutation.function) not in taken]
                 runs = await asyncio.gather(*(self._run(task_sandbox, {one.path: one.wrong}) for one in batch))
@@ -222,14 +222,14 @@ class _Maker:
             yield task_sandbox
 
     async def _untouched(self, task_sandbox: TaskSandbox) -> ExecutionTrace:
-        """What passes every time, how long it takes, and which lines it runs."""
+        """The tests that always pass, their duration, and the lines they run."""
         self.progress(f"{self.package.name} {self.package.version}: running its tests")
         first = await self._run(task_sandbox, {})
         again = await self._run(task_sandbox, {}, watch=True)
         name = f"{self.package.name} {self.package.version}"
         if not (first.finished and again.finished):
             raise TaskError(
-                f"{name} cannot be used: its tests do not end within {SUITE_S:g} seconds here. Try it alone."
+                f"{name} cannot be used: its tests do not finish within {SUITE_S:g} seconds here. Try it alone."
             )
         self.usual = first.passed & again.passed
         if len(self.usual) <= LEAST_PASSING or not again.replay.execution_trace:
@@ -259,7 +259,7 @@ class _Maker:
                 workspace.remove()
 
     def _candidates(self, execution_trace: ExecutionTrace) -> Iterator[_Wrong]:
-        """Mutations of lines that tests run; operators take turns, so that no file and no operator fills the set."""
+        """Mutations of lines that tests run; operators take turns, so that no file and no operator dominates."""
         rng = random.Random(f"{self.asked.seed} {self.package.name} {self.package.version}")
         queues: dict[str, list[tuple[str, str, Mutation]]] = {}
         for path in sorted(execution_trace.lines):
@@ -282,7 +282,7 @@ class _Maker:
                     yield _Wrong(path, source, wrong, mutation)
 
     async def _task(self, task_sandbox: TaskSandbox, wrong: _Wrong, run: SuiteRun) -> tuple[Origin, str] | None:
-        """The task that a mutation makes; None: none that could be told and judged."""
+        """The task of a mutation; None: it cannot be described or judged."""
         broken = sorted((self.usual & run.failed) - run.passed)
         if not run.finished or not 1 <= len(broken) <= MOST_BROKEN or len(self.usual & run.passed) < LEAST_PASSING:
             return None
@@ -324,7 +324,7 @@ class _Maker:
         return origin, json.dumps(row)
 
     def _hidden(self, broken: Sequence[str]) -> dict[str, str] | None:
-        """The test files without the broken tests; None: some cannot be taken out."""
+        """The test files without the broken tests; None: some cannot be removed."""
         files: dict[str, str] = {}
         for path in sorted({name.partition("::")[0] for name in broken}):
             source = self.package.read(path)
@@ -336,7 +336,7 @@ class _Maker:
         return files
 
     async def _judged(self, base: str, patch: str, test_patch: str, broken: Sequence[str]) -> tuple[str, ...] | None:
-        """Tests that pass with and without the fix; None: the task does not judge as it should."""
+        """Tests that pass with and without the fix; None: the task is not valid."""
         with self._task_sandbox(base) as task_sandbox:
             shown, unfixed, fixed = await asyncio.gather(
                 self._run(task_sandbox, {}),
@@ -354,10 +354,10 @@ class _Maker:
         )
         return tuple(sorted(passing)) if right and len(passing) >= LEAST_PASSING else None
 
-    # What the issue says
-
     async def _issue(self, task_sandbox: TaskSandbox, wrong: _Wrong, broken: Sequence[str]) -> tuple[str, bool] | None:
-        """Its text, and whether it has an example that shows the bug; None: none can be told without the answer."""
+        """The issue's text, and whether it has an example that shows the bug; None: impossible without revealing
+        the answer.
+        """
         rng = random.Random(f"{self.asked.seed} {wrong.path} {wrong.mutation}")
         names = rng.sample(broken, min(SCRIPTS_TRIED, len(broken)))
         failures = await self._failures(task_sandbox, wrong, names)
@@ -391,7 +391,7 @@ class _Maker:
         return [found[name] for name in names if name in found]
 
     async def _seen(self, task_sandbox: TaskSandbox, wrong: _Wrong, script: FailingScript) -> ObservedFailure | None:
-        """What the script shows; None: it does not fail with the bug and pass without it."""
+        """The script's failure; None: it does not fail with the bug and pass without it."""
         good, _ = await self._example(task_sandbox, None, script.text)
         bad, said = await self._example(task_sandbox, wrong, script.text)
         tracebacks = read_tracebacks(said)

@@ -1,6 +1,7 @@
-"""Wrong versions of one function: an operator takes something away that a developer had to think of.
+"""Wrong versions of one function: an operator removes something that a developer had to think of, such as a branch, an
+order, a keyword, or the start of a loop.
 
-A branch, an order, a keyword, the start of a loop. What an operator makes need not compile, nor break anything.
+A mutation may not compile, and may not break anything.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ Made = Iterator[tuple[int, int, str]]
 
 
 def mutations(source: str, lines: Collection[int], rng: random.Random) -> list[Mutation]:
-    """Every mutation at these lines in random order, the operators taking turns; not all of them compile."""
+    """Every mutation of these lines in random order, the operators taking turns; some do not compile."""
     tree, text = parse_python(source), _Source(source)
     by_operator: dict[str, list[Mutation]] = {name: [] for name in OPERATORS}
     for function in (node for node in ast.walk(tree) if isinstance(node, _Function)):
@@ -80,7 +81,7 @@ def mutations(source: str, lines: Collection[int], rng: random.Random) -> list[M
 
 
 def _own(function: _Function) -> Iterator[ast.AST]:
-    """The function's nodes without those of functions inside it, docstrings and annotations."""
+    """The function's nodes without nested functions, docstrings and annotations."""
     todo: list[ast.AST] = list(function.body)
     if ast.get_docstring(function) is not None:
         todo = todo[1:]
@@ -109,7 +110,7 @@ def _blocks(node: ast.AST) -> Iterator[Sequence[ast.stmt]]:
 
 
 def _without(text: _Source, node: ast.stmt, function: _Function) -> tuple[int, int, str]:
-    """A statement gone with its lines; `pass` only where a block would be empty."""
+    """Remove a statement with its lines; leaves `pass` if the block would be empty."""
     blocks = [block for one in (function, *ast.walk(function)) for block in _blocks(one) if node in block]
     start, end = text.span(node)
     first = text.text.rfind("\n", 0, start) + 1
@@ -120,7 +121,7 @@ def _without(text: _Source, node: ast.stmt, function: _Function) -> tuple[int, i
 
 
 def _lost_branch(text: _Source, node: ast.AST, function: _Function) -> Made:
-    """A whole `if` with what is in it, or an `else` with what is in it."""
+    """Remove an `if` with its block, or an `else` with its block."""
     if not isinstance(node, ast.If):
         return
     if text.of(node).startswith("elif"):
@@ -132,7 +133,7 @@ def _lost_branch(text: _Source, node: ast.AST, function: _Function) -> Made:
 
 
 def _swapped(text: _Source, node: ast.AST, _: _Function) -> Made:
-    """Two statements, one after the other, in the other order."""
+    """Swap two consecutive statements."""
     for block in _blocks(node):
         for one, other in pairwise(block):
             if isinstance(one, _SIMPLE) and isinstance(other, _SIMPLE):
@@ -143,7 +144,7 @@ def _swapped(text: _Source, node: ast.AST, _: _Function) -> Made:
 
 
 def _lost_start(text: _Source, node: ast.AST, function: _Function) -> Made:
-    """What a name is before a loop or a branch gives it another value."""
+    """Remove a name's initial value before a loop or branch that sets it again."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = ast.unparse(node.targets[0])
         again = sum(
@@ -156,7 +157,7 @@ def _lost_start(text: _Source, node: ast.AST, function: _Function) -> Made:
 
 
 def _part(text: _Source, node: ast.AST, _: _Function) -> Made:
-    """An expression that has become one of its parts."""
+    """Replace an expression by one of its parts."""
     parts: list[ast.expr] = []
     if not isinstance(node, ast.expr):
         return
@@ -174,7 +175,7 @@ def _part(text: _Source, node: ast.AST, _: _Function) -> Made:
 
 
 def _other_kind(text: _Source, node: ast.AST, _: _Function) -> Made:
-    """A constant of another type."""
+    """Change a constant's type."""
     if not isinstance(node, ast.Constant):
         return
     others: tuple[str, ...] = ()
@@ -191,7 +192,7 @@ def _other_kind(text: _Source, node: ast.AST, _: _Function) -> Made:
 
 
 def _lost_keyword(text: _Source, node: ast.AST, _: _Function) -> Made:
-    """A keyword argument that is not passed on."""
+    """Remove a keyword argument."""
     if isinstance(node, ast.Call):
         for keyword in node.keywords:
             start, end = text.span(keyword)
@@ -204,7 +205,7 @@ def _lost_keyword(text: _Source, node: ast.AST, _: _Function) -> Made:
 
 
 def _lost_exit(text: _Source, node: ast.AST, function: _Function) -> Made:
-    """A return, break or continue inside a branch."""
+    """Remove a return, break or continue inside a branch."""
     if isinstance(node, ast.If | ast.For | ast.While | ast.Try | ast.With):
         for block in _blocks(node):
             if isinstance(block[-1], ast.Break | ast.Continue):
@@ -215,7 +216,7 @@ def _lost_exit(text: _Source, node: ast.AST, function: _Function) -> Made:
 
 
 def _lost_element(text: _Source, node: ast.AST, _: _Function) -> Made:
-    """The first or last one of what a loop goes over, or of a display."""
+    """Remove the first or last element of a loop's iterable or of a display."""
     if isinstance(node, ast.For) and isinstance(node.iter, ast.Name | ast.Attribute):
         for part in ("[1:]", "[:-1]"):
             yield (*text.span(node.iter), text.of(node.iter) + part)
@@ -226,14 +227,14 @@ def _lost_element(text: _Source, node: ast.AST, _: _Function) -> Made:
 
 
 def _lost_clause(text: _Source, node: ast.AST, _: _Function) -> Made:
-    """One of several conditions."""
+    """Remove one of several conditions."""
     if isinstance(node, ast.BoolOp):
         yield text.span(node.values[-2])[1], text.span(node.values[-1])[1], ""
         yield text.span(node.values[0])[0], text.span(node.values[1])[0], ""
 
 
 def _wrong_text(text: _Source, node: ast.AST, _: _Function) -> Made:
-    """A string with a character missing."""
+    """Remove a character from a string."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
         said = text.of(node)
         if len(said) == len(node.value) + 2:

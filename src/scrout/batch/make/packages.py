@@ -1,8 +1,8 @@
-"""A published package as a git repository with a virtual environment that its tests run in.
+"""A published package as a git repository, with a virtual environment for its tests.
 
-pip runs in a sandbox that has network: asking for a source's metadata runs its build, and installed wheels can run code
-when Python starts. What the package depends on is installed from wheels alone. The package itself is not installed: a
-path file in the environment names the repository, and a copy of its metadata tells its version.
+pip runs in a sandbox with network: reading a source's metadata runs its build, and installed wheels can run code when
+Python starts. Dependencies are installed from wheels only. The package itself is not installed: a path file in the
+environment names the repository, and a copy of its metadata gives its version.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ class Package:
     version: str
     repo: Path
     good: str
-    """The commit with its source as it was published."""
+    """The commit with its published source."""
 
     @property
     def git(self) -> GitDir:
         return GitDir.of(self.repo)
 
     def read(self, path: str) -> str | None:
-        """A file of the good commit; None: there is none, or it is no text."""
+        """A file of the good commit; None: there is none, or it is not text."""
         try:
-            # With \\r\\n left as it is: the text is written back.
+            # With \\r\\n unchanged, because the text is written back.
             return self.git("cat-file", "blob", f"{self.good}:{path}").decode()
         except (TaskError, UnicodeDecodeError):
             return None
 
     def commit(self, files: Mapping[str, str]) -> str:
-        """A commit without parents, so that no history gives a fix away: the good one with some files replaced."""
+        """A commit without parents, so that no history reveals a fix: the good one with some files replaced."""
         git = self.git.with_variables(GIT_INDEX_FILE=str(self.repo / ".git" / "scrout-index"))
         git("read-tree", self.good)
         for path, text in files.items():
@@ -81,7 +81,7 @@ class Package:
         return _commit_tree(git, git.text("write-tree"))
 
     def keep(self, commit: str) -> None:
-        """Let a commit be one that git does not clean away."""
+        """Protect a commit from git's garbage collection."""
         self.git("update-ref", f"refs/tasks/{commit}", commit)
 
     def diff(self, old: str, new: str) -> str:
@@ -94,20 +94,20 @@ class Package:
 
 
 def split(requirement: str) -> tuple[str, str]:
-    """Name and version of NAME or NAME==VERSION; the version is empty where none is asked for."""
+    """Name and version of NAME or NAME==VERSION; the version is empty if there is none."""
     match = _REQUIREMENT.fullmatch(requirement)
     if match is None:
-        raise TaskError(f"{requirement[:100]!r} is no package. Write NAME or NAME==VERSION.")
+        raise TaskError(f"{requirement[:100]!r} is not a package. Write NAME or NAME==VERSION.")
     return normal(match[1]), match[2] or ""
 
 
 def normal(name: str) -> str:
-    """A package's name as indexes compare it."""
+    """A package's normalized name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def open_package(requirement: str, repo: Path, tier: Tier, progress: Progress) -> Package:
-    """The package in a new repository at `repo`, which is replaced, ready for its tests to run."""
+    """Make a new repository with the package at `repo`, replacing an old one, ready to run its tests."""
     name, version = split(requirement)
     remove_folder(repo)
     repo.mkdir(parents=True)
@@ -133,11 +133,8 @@ def _commit_tree(git: GitDir, tree: str) -> str:
     return git.with_variables(**_AUTHOR).text("commit-tree", tree, "-m", "State")
 
 
-# The source
-
-
 def _cached(name: str, version: str) -> Path | None:
-    """Only an exact version: what is newest, the index says."""
+    """Only for an exact version, because the index decides which one is newest."""
     files = sorted(_sdists().glob("*.tar.gz")) if version else []
     return next((file for file in files if _named(file) == (name, version)), None)
 
@@ -159,7 +156,7 @@ def _version(sdist: Path, name: str) -> str:
 
 
 async def _download(requirement: str, name: str, repo: Path, tier: Tier) -> Path:
-    """Into the cache, with pip, which runs the build of the source to learn its metadata."""
+    """Download into the cache, with pip, which runs the source's build to read its metadata."""
     with tempfile.TemporaryDirectory(dir=_sdists()) as made:
         drop = Path(made) / "drop"
         drop.mkdir()
@@ -175,15 +172,18 @@ async def _download(requirement: str, name: str, repo: Path, tier: Tier) -> Path
 
 
 def sdist_of(name: str, folder: Path) -> Path | None:
-    """A package's source among what pip left. Its build ran there, and could leave one of another package's name."""
+    """A package's source among the downloaded files.
+
+    Its build ran there, and could create a file with another package's name.
+    """
     files = (file for file in folder.glob("*.tar.gz") if file.is_file() and not file.is_symlink())
     return next((file for file in files if _named(file)[0] == name), None)
 
 
 async def _run_pip(arguments: Sequence[str], repo: Path, tier: Tier, into: Mount) -> Completed:
-    """pip in a sandbox with network and one folder to write to, beside an empty repository.
+    """Run pip in a sandbox with network and one writable folder, beside an empty repository.
 
-    Never on the host: pip runs a source's build, and what a wheel brings along runs whenever Python starts beside it.
+    Never on the host: pip runs a source's build, and installed wheels can run code whenever that Python starts.
     """
     if not tier.mounts:
         raise SandboxError(
@@ -200,7 +200,7 @@ async def _run_pip(arguments: Sequence[str], repo: Path, tier: Tier, into: Mount
         inside = [home / parent.relative_to(_HOME) for parent in parents]
         for folder in (home, home / "tmp", *inside):
             folder.mkdir(parents=True, exist_ok=True)
-        # In a file, because others can see the arguments and variables of a process.
+        # In a file, because others can see a process's arguments and variables.
         exports = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in registries.variables.items())
         (home / ".bash_env").write_text(exports)
         if os.geteuid() == 0:
@@ -232,14 +232,14 @@ async def _run_pip(arguments: Sequence[str], repo: Path, tier: Tier, into: Mount
 
 
 def unpack(sdist: Path, into: Path) -> None:
-    """The plain files of an sdist, without its top folder, links, and anything of git's."""
+    """Extract the regular files of an sdist, without its top folder, symlinks, and anything named like git's."""
     count = size = 0
     try:
         with tarfile.open(sdist) as archive:
             for member in archive:
                 path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
                 unfit = path.is_absolute() or ".." in path.parts or not str(path).isprintable()
-                # Whatever the case: some disks don't tell .GIT from .git.
+                # In any case: some disks do not tell .GIT from .git.
                 ours = any(part.lower() in _OURS for part in path.parts)
                 if not member.isfile() or unfit or ours or not path.parts:
                     continue
@@ -257,11 +257,8 @@ def unpack(sdist: Path, into: Path) -> None:
         raise TaskError(f"{sdist.name} cannot be unpacked: {error}. Remove it from {sdist.parent}.") from None
 
 
-# The environment
-
-
 def _install(name: str, version: str, repo: Path, tier: Tier) -> None:
-    # First, while the folder is as venv made it: what pip leaves there may be a link.
+    # First, while the folder is as venv made it: pip may leave symlinks there.
     (packages,) = (repo / ".venv" / "lib").glob("python3*/site-packages")
     roots = [repo, *([repo / "src"] if (repo / "src").is_dir() else [])]
     (packages / "scrout_package.pth").write_text("".join(f"{root}\n" for root in reversed(roots)))
@@ -274,11 +271,11 @@ def _install(name: str, version: str, repo: Path, tier: Tier) -> None:
     for requirements in (["pytest", *needed, *tests], ["pytest", *needed]):
         if asyncio.run(_installs(repo, requirements, tier)):
             return
-    raise TaskError(f"what {name} {version} depends on cannot be installed from wheels. Take another package.")
+    raise TaskError(f"the dependencies of {name} {version} cannot be installed from wheels. Choose another package.")
 
 
 def _pip() -> Path:
-    """A virtual environment with pip, made once: the one that runs scrout need not have it."""
+    """A virtual environment with pip, made once, because scrout's own may not have pip."""
     folder = _sdists() / f"pip-{sys.version_info.major}.{sys.version_info.minor}"
     with Lock(_sdists() / "pip.lock"):
         if not (folder / "bin" / "pip").exists():
@@ -295,7 +292,7 @@ async def _installs(repo: Path, requirements: list[str], tier: Tier) -> bool:
 
 
 def _requirements(repo: Path, *, tests: bool) -> Iterator[str]:
-    """From the metadata that an sdist carries; pip decides over their markers."""
+    """From the metadata in an sdist; pip evaluates their markers."""
     try:
         told = (repo / "PKG-INFO").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -314,15 +311,17 @@ def _requirements(repo: Path, *, tests: bool) -> Iterator[str]:
 
 
 def _plain(requirement: str, marker: str) -> str:
-    # An option or a URL would be pip's order, not a package.
+    # pip would interpret an option or a URL as a command, not as a package.
     requirement = requirement.strip()
     if not requirement[:1].isalnum() or "@" in requirement or "/" in requirement:
-        raise TaskError(f"the package depends on {requirement[:100]!r}, which is no name on an index. Take another.")
+        raise TaskError(
+            f"the package depends on {requirement[:100]!r}, which is not a package name. Choose another package."
+        )
     return f"{requirement} ; {marker.strip()}" if marker.strip() else requirement
 
 
 def _egg_requirements(repo: Path) -> Iterator[str]:
-    """As setuptools wrote them before metadata had room for them."""
+    """In setuptools' older format, from before metadata included them."""
     for file in sorted((*repo.glob("*.egg-info/requires.txt"), *repo.glob("src/*.egg-info/requires.txt")))[:1]:
         marker = ""
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,7 +1,7 @@
-"""Test files read: without some of their tests, and a failing test as a script that a person would have typed.
+"""Rewrites test files: removes some of their tests, and turns a failing test into a script as a person would write it.
 
-Only tests that say plainly what they call and expect become a script: no fixtures, no helpers of the test suite.
-Whether one shows the bug is for a run of it to say.
+Only tests that state their call and expectation directly become a script: no fixtures, no helpers of the test suite.
+The caller runs the script to see whether it shows the bug.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Block = ast.Module | ast.ClassDef
 
 
 def function_of(name: str) -> tuple[str, ...]:
-    """The classes and the function of a test as pytest names it, without its file and parameters."""
+    """The classes and the function of a pytest test name, without its file and parameters."""
     return tuple(name.partition("[")[0].split("::")[1:])
 
 
 def find_test(tree: ast.Module, name: str) -> Function | None:
-    """A test's function where its file spells it out; None: it is inherited, or made in some other way."""
+    """A test's function if it is written out in its file; None: it is inherited or generated."""
     wanted = function_of(name)
     return next((node for owner, node, _ in _functions(tree) if (*owner, node.name) == wanted), None)
 
 
 def without_tests(text: str, names: Collection[str]) -> str | None:
-    """The file without the functions of these tests; None: not all of them are spelled out in it."""
+    """The file without the functions of these tests; None: not all of them are written out in it."""
     try:
         tree = parse_python(text)
     except (SyntaxError, ValueError):
@@ -45,7 +45,7 @@ def without_tests(text: str, names: Collection[str]) -> str | None:
         first, last = _first(node), node.end_lineno or node.lineno
         empty = isinstance(block, ast.ClassDef) and all(id(one) in doomed for one in block.body)
         stays = empty and block.body[0] is node
-        # The lines between it and the next statement go with it, but no comment that may belong to that one.
+        # Also remove the lines up to the next statement, except comments that may belong to that one.
         while not stays and last < len(lines) and not lines[last].strip():
             last += 1
         lines[first - 1 : last] = [" " * node.col_offset + "pass\n"] if stays else []
@@ -87,9 +87,9 @@ def pytest_runtest_makereport(item, call):
 '''
 NOTES = "scrout_failures.jsonl"
 MOST_LINES = 30
-"""Of a script. Longer ones are a test, not an example."""
+"""Maximum length of a script. Longer ones are tests, not examples."""
 MOST_INLINED = 60
-"""Characters of a parameter that is written where it is read."""
+"""Maximum length of an inlined parameter, in characters."""
 MOST_SKETCHED = 12
 _CONSTANT = (ast.Constant, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.Tuple, ast.Load)
 _COMPARED: dict[str, type[ast.cmpop]] = {
@@ -108,32 +108,32 @@ _COMPARED: dict[str, type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class NotedFailure:
-    """How one test failed, as the plugin noted it from inside: material, not proof."""
+    """How one test failed, as the plugin noted it inside the sandbox: a hint, not proof."""
 
     test: str
     params: Mapping[str, str]
-    """Written out, by name."""
+    """Source texts by name."""
     lines: tuple[int, ...]
-    """Of the test's own file, outermost first."""
+    """Lines of the test's own file, outermost first."""
     type: str
     message: str
 
 
 @dataclass(frozen=True)
 class FailingScript:
-    """Statements that end in one that fails with the bug and passes without it."""
+    """Statements whose last one fails with the bug and passes without it."""
 
     setup: str
-    """Imports and what comes before; may be empty."""
+    """Imports and earlier statements; may be empty."""
     check: str
     """The last statement, with its own assertion."""
     call: str
-    """What is called, as a name: `slugify`, `Version.parse`. Empty: nothing is."""
+    """The called name: `slugify`, `Version.parse`. Empty: none."""
     left: str = ""
-    """Of a last statement `assert left == right`; else empty."""
+    """Both sides of a last statement `assert left == right`; otherwise empty."""
     right: str = ""
     raises: str = ""
-    """The exception that should come and does not; empty: it is not about one."""
+    """The expected exception that is not raised; empty: none is expected."""
 
     @property
     def text(self) -> str:
@@ -141,7 +141,7 @@ class FailingScript:
 
 
 def read_failures(notes: str, root: str) -> dict[str, NotedFailure]:
-    """What the plugin wrote; lines that make no sense are left out."""
+    """Read the plugin's notes; invalid lines are skipped."""
     found: dict[str, NotedFailure] = {}
     for line in notes.splitlines():
         try:
@@ -157,7 +157,7 @@ def read_failures(notes: str, root: str) -> dict[str, NotedFailure]:
 
 
 def make_script(test_file: str, failure: NotedFailure) -> FailingScript | None:
-    """The test as a script; None: it needs more than itself."""
+    """The test as a script; None: it needs other code of the test suite."""
     found = _find(test_file, failure)
     if found is None or isinstance(found[1], ast.AsyncFunctionDef):
         return None
@@ -193,7 +193,7 @@ def make_script(test_file: str, failure: NotedFailure) -> FailingScript | None:
 
 
 def sketch(test_file: str, failure: NotedFailure) -> tuple[str, str]:
-    """What a test does up to where it fails, as it stands there, and what it calls last; both may be empty."""
+    """The test's statements up to its failure, unchanged, and its last call; both may be empty."""
     found = _find(test_file, failure)
     if found is None:
         return "", ""
@@ -209,7 +209,7 @@ def sketch(test_file: str, failure: NotedFailure) -> tuple[str, str]:
 
 
 def _find(test_file: str, failure: NotedFailure) -> tuple[ast.Module, Function, list[ast.stmt]] | None:
-    """The file, the test in it, and its statements up to where it failed; None: they cannot be told."""
+    """The file, the test in it, and its statements up to the failure; None: not found."""
     try:
         tree = parse_python(test_file)
     except (SyntaxError, ValueError):
@@ -220,7 +220,7 @@ def _find(test_file: str, failure: NotedFailure) -> tuple[ast.Module, Function, 
 
 
 def _until(body: list[ast.stmt], line: int) -> list[ast.stmt]:
-    """Up to and with the statement that a line belongs to, without a docstring."""
+    """The statements up to and including the one at a line, without a docstring."""
     for number, one in enumerate(body):
         if one.lineno <= line <= (one.end_lineno or one.lineno):
             kept = body[: number + 1]
@@ -229,7 +229,7 @@ def _until(body: list[ast.stmt], line: int) -> list[ast.stmt]:
 
 
 class _Given(ast.NodeTransformer):
-    """A test's parameters: short ones stand where they are read, the others are assigned first."""
+    """Replaces a test's parameters: short ones are inlined, others are assigned first."""
 
     def __init__(self, params: Mapping[str, str], body: list[ast.stmt]) -> None:
         nodes = [node for one in body for node in ast.walk(one)]
@@ -246,7 +246,7 @@ class _Given(ast.NodeTransformer):
 
 
 class _Plain(ast.NodeTransformer):
-    """unittest's and pytest's own ways of asserting, in plain Python."""
+    """Rewrites assertions of unittest and pytest in plain Python."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         call = node.value
@@ -284,10 +284,10 @@ def _expecting(kind: ast.expr, body: list[ast.stmt]) -> ast.Try:
 
 
 def _taken(statement: ast.stmt) -> list[ast.stmt]:
-    """A statement, or the branch of it that is taken where the parameters have decided that."""
+    """A statement, or the branch of it that the parameters select."""
     if not isinstance(statement, ast.If) or not all(isinstance(node, _CONSTANT) for node in ast.walk(statement.test)):
         return [statement]
-    # Constants and comparisons alone: nothing in it can be called.
+    # Only constants and comparisons: nothing in it can be called.
     try:
         decided = eval(ast.unparse(statement.test), {"__builtins__": {}})
     except TypeError:
@@ -297,7 +297,7 @@ def _taken(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _outside(tree: ast.Module, used: set[str], path: str) -> list[ast.stmt] | None:
-    """Imports and plain assignments of the test module that these names need; None: they need more than that."""
+    """Imports and plain assignments of the test module that these names need; None: they need more."""
     needed: list[ast.stmt] = []
     wanted = set(used)
     for node in reversed(tree.body):
@@ -322,7 +322,7 @@ def _outside(tree: ast.Module, used: set[str], path: str) -> list[ast.stmt] | No
 
 
 def _absolute(node: ast.ImportFrom, path: str) -> str:
-    """The module of an import as one outside of the package would write it; empty: it cannot be told."""
+    """The module of an import, as an absolute name; empty: unknown."""
     if not node.level:
         return node.module or ""
     folders = PurePosixPath(path).parent.parts
@@ -332,7 +332,7 @@ def _absolute(node: ast.ImportFrom, path: str) -> str:
 
 
 def _shorter(before: list[ast.stmt], last: ast.stmt) -> list[ast.stmt]:
-    """Without assignments of plain names that nothing reads before they are assigned again."""
+    """Without assignments of plain names that are assigned again before they are read."""
     kept: list[ast.stmt] = []
     read = _read(last)
     for one in reversed(before):
@@ -351,7 +351,7 @@ def _read(node: ast.AST) -> set[str]:
 
 
 def _called(last: ast.stmt, outside: list[ast.stmt], before: list[ast.stmt]) -> str:
-    """What the last statement calls outermost, of the package or of a value, else the last call before it."""
+    """The outermost call of the last statement, of the package or of a value, otherwise the last call before it."""
     imported = {
         (name.asname or name.name).partition(".")[0]
         for one in outside

@@ -1,1 +1,1 @@
-"""What a batch came to, as files: predictions, a summary, and a page."""
+"""The results of a batch as files: predictions, a summary, and a page."""

@@ -1,5 +1,4 @@
-"""One arm of a batch, counted run by run, and arms beside each other: a saving is told together with the baselines that
-the arms allow."""
+"""Statistics of one arm, run by run, and comparisons of arms: each saving is shown with the possible baselines."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ from scrout.route.stats import hull_at
 
 COMPONENTS: tuple[Component, ...] = get_args(Component)
 CAPS = ("cap_calls", "cap_usd", "timeout")
-"""Stops of an attempt that ran into a limit."""
+"""Stops of an attempt at a limit."""
 
 
 @dataclass
@@ -50,7 +49,7 @@ class RunCost:
     estimated_calls: int = 0
 
     def take(self, step: StepRecord, *, again: bool) -> None:
-        """Add what a step paid. `again`: its run was made again."""
+        """Add a step's payments. `again`: the run was repeated."""
         for receipt in step.receipts:
             usd = receipt.cost_usd or Decimal(0)
             self.by_component[receipt.component] += usd
@@ -58,7 +57,7 @@ class RunCost:
             self.unpriced_calls += receipt.cost_usd is None
             self.estimated_calls += receipt.estimated
             self.estimated_usd += usd if receipt.estimated else Decimal(0)
-            # What a run that is made again has scouted serves the next one.
+            # A repeated run's scouting is used by the next run.
             if step.result is None or (again and step.name != "scout"):
                 self.lost_usd += usd
 
@@ -84,12 +83,12 @@ class RunCost:
 class TaskOutcome:
     repository: str
     paid: RunCost = field(default_factory=RunCost)
-    """Shared scouting included, once it is known."""
+    """Shared scouting included, once known."""
     borrowed: dict[str, float] = field(default_factory=dict)
-    """Runs whose scouting it used, and the seconds that took."""
+    """Runs whose scouting it used, and its seconds."""
     seconds: float = 0.0
     outcome: str = ""
-    """Empty: no run of it is closed."""
+    """Empty: no run of it has ended."""
     verdict: str | None = None
 
     @property
@@ -123,7 +122,7 @@ class ArmStatistics:
         self.had_a_choice = False
 
     def pay(self, task_id: str, repository: str, steps: Sequence[StepRecord], *, again: bool) -> RunCost:
-        """Count what a run cost, and give back what of it was scouting. `again`: another run has taken its place."""
+        """Count a run's cost; returns the scouting's part. `again`: another run has replaced it."""
         task = self.tasks.setdefault(task_id, TaskOutcome(repository))
         scouting, whole = RunCost(), RunCost()
         for step in steps:
@@ -284,7 +283,7 @@ class ArmStatistics:
 
 
 def kind_of(scouting: Scouting) -> Kind | None:
-    """How it came to its handoff; None: infrastructure failed, which says nothing of the scout."""
+    """How the scout produced its handoff; None: infrastructure failed, which says nothing about the scout."""
     if scouting.stop == "endpoint":
         return None
     if scouting.stop == "forced":
@@ -313,12 +312,12 @@ def costs_of(parts: Iterable[RunCost]) -> Costs:
 
 
 def each(usd: Decimal | None, n: int) -> Decimal | None:
-    """None: unknown, or of nothing."""
+    """None: unknown, or of no items."""
     return (usd / n).quantize(CENT_FRACTION) if usd is not None and n else None
 
 
 def _mean_interval(costs: Sequence[Decimal | None]) -> Estimate | None:
-    """The mean with its 95% interval, as if means were normal; None: a cost is unknown, or there are not two."""
+    """The mean with its 95% interval, assuming normal means; None: a cost is unknown, or there are fewer than two."""
     known = [float(usd) for usd in costs if usd is not None]
     if len(known) < 2 or len(known) < len(costs):
         return None
@@ -336,7 +335,7 @@ class _Score:
 
     @property
     def cheapness(self) -> tuple[Decimal, int]:
-        """The least is the cheapest, of equally cheap ones the strongest."""
+        """Sort key: the cheapest first, of equally cheap ones the strongest."""
         return Decimal("Infinity") if self.usd is None else self.usd, -len(self.won)
 
     @property
@@ -345,7 +344,7 @@ class _Score:
 
 
 def comparisons(tallies: Mapping[str, ArmStatistics]) -> Iterator[Comparison]:
-    """Every arm beside the baselines that there are arms for, each time on the tasks that all of these have done."""
+    """Compare every arm with every available baseline, on the tasks that both have done."""
     begun = [tally for tally in tallies.values() if any(task.done for task in tally.tasks.values())]
     fixed = [tally for tally in begun if _fixed(tally.arm, "solo") or _fixed(tally.arm, "handoff")]
     for tally in begun:

@@ -1,7 +1,7 @@
-"""Predictions of a batch as graders read them, one pair of files an arm, and each task's handoff as a fixer read it.
+"""Writes a batch's predictions for graders, one pair of files per arm, and each task's handoff for fixers.
 
-`<arm>.jsonl` is for SWE-bench's harness, `<arm>.pro.json` for SWE-bench Pro's script. The bytes depend on the patches
-and the order of tasks alone, not on when or in how many sessions they were made.
+`<arm>.jsonl` is for SWE-bench's harness, `<arm>.pro.json` for SWE-bench Pro's script. The bytes depend only on the
+patches and the order of tasks, not on when or in how many sessions they were made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scrout.records import Run
 from scrout.redact import MARK
 
 MAX_NAME_CHARS = 120
-"""Of a file name without its ending; file systems take 255 bytes."""
+"""Maximum length of a file name without its suffix; file systems allow 255 bytes."""
 
 _SAFE = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._+=@-]{{0,{MAX_NAME_CHARS - 1}}}")
 
@@ -38,13 +38,13 @@ class Predictions:
     missing: tuple[str, ...]
     """Tasks without a finished run: they have no row."""
     altered: tuple[str, ...]
-    """Tasks whose stored patch had something like a secret cut out of it: it may no longer apply."""
+    """Tasks whose stored patch may not apply, because something like a secret was cut out of it."""
 
 
 def write_predictions(
     folder: BatchFolder, batch: Batch, ledger: Ledger, task_ids: Sequence[str] = ()
 ) -> tuple[Predictions, ...]:
-    """Write what the batch has by now. `task_ids` is the order of rows; tasks that it leaves out follow by id."""
+    """Write the current results. `task_ids` is the order of rows; other tasks follow by id."""
     counted: dict[str, dict[str, str]] = {arm: {} for arm in batch.arms}
     seen: set[str] = set()
     for head in ledger.runs_of(batch.id):
@@ -62,18 +62,18 @@ def write_predictions(
 
 @contextmanager
 def disk_explained(folder: BatchFolder) -> Iterator[None]:
-    """A disk that does not take a batch's outputs, as an error with the next step."""
+    """Turn an error of the disk into one with the next step."""
     try:
         yield
     except OSError as error:
         raise TaskError(
-            f"what the batch came to cannot be written to {folder.path}: {error.strerror or error}. Make room, or the "
-            "folder writable, and run the same command again; finished runs are kept."
+            f"the batch's results cannot be written to {folder.path}: {error.strerror or error}. Free some disk "
+            f"space or make the folder writable, and run the same command again; finished runs are kept."
         ) from None
 
 
 def file_names(names: Iterable[str]) -> dict[str, str]:
-    """A file name for each of them, readable and never two alike, also where capitals do not count."""
+    """A readable file name for each, all different even if case is ignored."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
@@ -93,10 +93,10 @@ class _Writer:
     tasks: dict[str, str]
     """File names by task, in the order of rows."""
     told: set[str] = field(default_factory=set)
-    """Tasks whose handoff is written already."""
+    """Tasks whose handoff is already written."""
 
     def write(self, arm: str, name: str, run_ids: dict[str, str]) -> Predictions:
-        """The files of one arm, run by run: a batch's patches need not fit in memory."""
+        """Write the files of one arm, run by run: a batch's patches need not fit into memory."""
         path, pro = self.folder.predictions / f"{name}.jsonl", self.folder.predictions / f"{name}.pro.json"
         present = [task_id for task_id in self.tasks if task_id in run_ids]
         altered: list[str] = []
@@ -106,7 +106,8 @@ class _Writer:
                 run = self.ledger.run(run_ids[task_id])
                 row = {"instance_id": task_id, "model_name_or_path": f"scrout-{name}", "model_patch": run.patch}
                 lines.write(f"{json.dumps(row)}\n".encode())
-                # The script keeps results under the prefix: with the patch in it, none gets another patch's result.
+                # The script stores results under the prefix: with the patch's digest in it, no patch gets another's
+                # result.
                 prefix = f"scrout-{self.batch.id}-{name}-{_digest(run.patch)}"
                 pro_row = {"instance_id": task_id, "model_patch": run.patch, "prefix": prefix}
                 array.write(f"{',' if number else ''}\n{json.dumps(pro_row)}".encode())
@@ -118,12 +119,12 @@ class _Writer:
         return Predictions(arm, path, pro, len(present), missing, tuple(altered))
 
     def _tell(self, task_id: str, run: Run) -> None:
-        """Write the task's handoff, if this run is the first with one that was scouted and replayed."""
+        """Write the task's handoff, if this is the first run with one that was scouted and replayed."""
         if task_id in self.told or run.scouting is None or run.scouting.searcher == "none":
             return
         if run.gated is not None and run.gated.verdict != "not_replayed":
             path, text = self.folder.handoffs / f"{self.tasks[task_id]}.txt", run.gated.text
-            # Replacing a file waits for the disk, and most of thousands are there from the last session.
+            # Replacing a file waits for the disk, and most of thousands exist from the last session.
             if not path.exists() or path.read_bytes() != text.encode("utf-8", "surrogateescape"):
                 write_atomic(path, text)
             self.told.add(task_id)

@@ -1,7 +1,7 @@
 """A batch's summary as one HTML page: tables and pictures, without network or script.
 
-Labels, names, messages and the command come from outside and are hostile: the template escapes them, and a policy in
-the page forbids scripts and remote loads besides. A style sheet colours the bars: light, dark, or printed in gray.
+Labels, names, messages and the command are untrusted: the template escapes them, and the page's policy also forbids
+scripts and remote loads. A style sheet colours the bars: light, dark, or printed in gray.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scrout.text import clip, duration, percent, plural, usd
 Item = TypeVar("Item")
 
 MAX_ROWS = 200
-"""Of a table; summary.json has all."""
+"""Maximum rows of a table; summary.json has all."""
 MAX_CHARS = 300
 NOTHING = frozenset(get_args(NothingVerdict))
 COMPONENT_FILLS: dict[Component, Fill] = {
@@ -51,7 +51,7 @@ KINDS = {"spontaneous": "handed over by itself", "forced": "forced at the end of
 
 @dataclass(frozen=True)
 class ReportRows:
-    """A table whose first column names its rows; columns in `words` hold text, others figures."""
+    """A table whose first column names its rows; columns in `words` contain text, others figures."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -60,18 +60,18 @@ class ReportRows:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A part of the page, as far as there is something to show."""
+    """A part of the page, if there is something to show."""
 
     title: str
     about: str = ""
     tables: Sequence[ReportRows] = ()
     key: Sequence[tuple[str, Fill]] = ()
-    """What the fills of the picture mean."""
+    """The meaning of the plot's fills."""
     picture: Html | None = None
 
 
 def _table(items: Iterable[Item], cells: Mapping[str, Callable[[Item], str]], words: Sequence[int] = ()) -> ReportRows:
-    """A row for each item, by what each column says of it."""
+    """A row for each item, from one function per column."""
     return ReportRows(list(cells), [[cell(item) for cell in cells.values()] for item in items], words)
 
 
@@ -121,7 +121,7 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
-    """What a reader of the figures must not miss."""
+    """Warnings that a reader of the figures must see."""
     costs = summary.costs
     if left := sum(arm.not_run for arm in summary.arms):
         yield f"{plural(left, 'run')} not finished: the same command goes on with the batch."
@@ -131,7 +131,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
         yield f"{plural(costs.unpriced_calls, 'call')} without a known price: costs that they are in are unknown."
     if costs.estimated_calls:
         yield (
-            f"{plural(costs.estimated_calls, 'call')} of which nobody said what they cost, "
+            f"{plural(costs.estimated_calls, 'call')} without reported usage, "
             f"booked at the reserve: {usd(costs.estimated_usd)}."
         )
     if costs.lost_usd:
@@ -261,7 +261,7 @@ def _components(summary: Summary) -> ReportSection | None:
 
 
 def _census(summary: Summary) -> ReportSection | None:
-    """What the gate said, by kind of handoff; arms that share a scouting share a bar."""
+    """The gate's verdicts by kind of handoff; arms that share a scouting share a bar."""
     groups = _grouped((arm.arm, arm.census) for arm in summary.arms if any(map(_replayed, arm.census)))
     if not groups:
         return None
@@ -296,7 +296,7 @@ def _replayed(census: Census) -> bool:
 
 
 def _claims(census: Census) -> dict[str, int]:
-    """A census by what became of the claims."""
+    """Counts of verdicts on claims."""
     nothing = sum(count for verdict, count in census.verdicts.items() if verdict in NOTHING)
     unseen = census.verdicts.get("not_replayed", 0)
     return {
@@ -401,7 +401,7 @@ def _origin(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _grouped(named: Iterable[tuple[str, tuple[Item, ...]]]) -> list[tuple[str, tuple[Item, ...]]]:
-    """Equal ones once, under all their names."""
+    """Group equal items, each with all its names."""
     groups: list[tuple[list[str], tuple[Item, ...]]] = []
     for name, content in named:
         same = next((names for names, other in groups if other == content), None)
@@ -428,11 +428,11 @@ def _number(number: int | None) -> str:
 
 WIDTH = 480
 LETTER = 7.4
-"""About the width of a letter in names."""
+"""Approximate width of a letter in labels."""
 ROW, BAR, LABEL = 44, 16, 16
 """Heights of a row of bars, of its bar, and of the line above it."""
 
-# Lightness and pattern tell parts apart where colour cannot.
+# Lightness and pattern distinguish parts without colour.
 Fill = Literal["solid", "pale", "empty", "url(#hatch)", "url(#dots)", "url(#bars)"]
 
 
@@ -440,12 +440,12 @@ Fill = Literal["solid", "pale", "empty", "url(#hatch)", "url(#dots)", "url(#bars
 class Bar:
     label: str
     value: str
-    """What is written at the end of its label."""
+    """Text at the end of its label."""
     parts: Sequence[tuple[Fill, float]]
 
 
 def patterns() -> Html:
-    """What fills refer to; once a page."""
+    """SVG patterns that fills refer to; once per page."""
     hatch = element("path", d="M-1 1 l2 -2 M0 6 l6 -6 M5 7 l2 -2", class_="stroke")
     dots = element("circle", cx="2.5", cy="2.5", r="1.2", class_="solid")
     bars = element("path", d="M2 0 v6", class_="stroke")
@@ -461,7 +461,7 @@ def swatch(fill: Fill) -> Html:
 
 
 def bars(title: str, rows: Sequence[Bar], most: float) -> Html:
-    """Bars below each other, all on one scale that ends at `most`."""
+    """Horizontal bars on one scale that ends at `most`."""
     inner = WIDTH - 4
     parts: list[Html] = []
     for number, bar in enumerate(rows):
@@ -473,7 +473,7 @@ def bars(title: str, rows: Sequence[Bar], most: float) -> Html:
         for fill, amount in bar.parts:
             width = inner * amount / most if most else 0.0
             if width > 0:
-                # Without a ground, a pattern would let the track shine through.
+                # Without a background, a pattern would let the track shine through.
                 parts += [_rect(x, y + LABEL + 3, width, BAR, "empty"), _rect(x, y + LABEL + 3, width, BAR, fill)]
                 x += width
     return _picture(title, len(rows) * ROW, parts)

@@ -1,4 +1,4 @@
-"""What a batch came to, as it is kept in summary.json: a record an arm, and arms beside each other."""
+"""The results of a batch, as stored in summary.json: a record per arm, and comparisons of arms."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scrout.intervals import Estimate, wilson
 from scrout.money import Component, Usd
 
 Kind = Literal["spontaneous", "forced", "none"]
-"""Whether the searcher handed over by itself, when it was told to, or not at all. Never pooled."""
+"""Whether the searcher gave its handoff by itself, on request, or not at all. Never pooled."""
 Baseline = Literal["cheapest alone", "strongest alone", "cheapest with handoff"]
 JudgedBy = Literal["grade", "check"]
 
 
 class Share(FrozenModel):
-    """So many of so many, with the 95% interval by Wilson's score."""
+    """A share, with the 95% interval by Wilson's score."""
 
     count: int
     of: int
@@ -33,18 +33,18 @@ class Share(FrozenModel):
 
 
 class Cap(FrozenModel):
-    """A limit, and what became of the attempts that ran into it."""
+    """A limit, and the attempts that reached it."""
 
     stop: str
     hit: int
     rescued: int
-    """Runs whose last attempt it stopped, and whose patch the check passed all the same."""
+    """Runs whose last attempt it stopped, and whose patch still passed the check."""
     rescued_by_grade: int | None
     """The same with a patch that was graded as resolved; None: nothing was graded."""
 
 
 class Census(FrozenModel):
-    """What the gate said of the handoffs of one kind."""
+    """The gate's verdicts on the handoffs of one kind."""
 
     kind: Kind
     handoffs: int
@@ -53,17 +53,17 @@ class Census(FrozenModel):
 
 
 class Localization(FrozenModel):
-    """How well the files that a searcher named fit those of the known answers."""
+    """How well the searcher's files match those of the known answers."""
 
     kind: Kind
     tasks: int
     recall: float
     precision: float
-    """Of a task without a file named: 0."""
+    """0 for a task without a named file."""
     all_gold: Share
-    """Tasks of which every changed file was named."""
+    """Tasks whose changed files were all named."""
     files: float
-    """Named, a task."""
+    """Named files per task."""
 
 
 class FixerUse(FrozenModel):
@@ -71,7 +71,7 @@ class FixerUse(FrozenModel):
     chosen: int
     attempts: int
     solved: int
-    """Runs that its attempt ended with a passed check."""
+    """Runs that this attempt ended with a passed check."""
 
 
 class RepositoryResult(FrozenModel):
@@ -85,7 +85,7 @@ class RepositoryResult(FrozenModel):
 
 class Graded(FrozenModel):
     resolved: Share
-    """Of the graded tasks. Those that infrastructure failed, or whose controls failed, are left out."""
+    """Of the graded tasks. Those that infrastructure or a control failed are left out."""
     infrastructure: int
     verdicts: dict[str, int]
 
@@ -95,12 +95,12 @@ class Costs(FrozenModel):
     """Of calls with a known price."""
     known_usd: Usd
     lost_usd: Usd
-    """Of it, for steps that came to nothing: cut off, failed, or in a run that was made again."""
+    """The part for steps without a result: interrupted, failed, or in a run that was repeated."""
     estimated_usd: Usd
-    """Of it, booked at the reserve, because nobody said what the call had cost."""
+    """The part booked at the reserved amount, because the provider reported no usage."""
     calls: int
     unpriced_calls: int
-    """Calls without a known price: while there are any, the true cost is unknown."""
+    """Calls without a known price: if there are any, the true cost is unknown."""
     estimated_calls: int
 
     @property
@@ -117,25 +117,25 @@ class ArmResult(FrozenModel):
     """Runs that ended because an endpoint failed. They say nothing about the fixer."""
     not_run: int
     begun: int
-    """Of those not run, tasks that were begun and not finished."""
+    """Of those not run, tasks that were started and not finished."""
     solved: Share
-    """Of the tasks done, those whose patch the check passed. The check is no grade."""
+    """Finished tasks whose patch passed the check. The check is not a grade."""
     outcomes: dict[str, int]
     graded: Graded | None
     paid: Costs
-    """What its own runs paid."""
+    """Payments of its own runs."""
     shared_usd: Usd
     """Scouting that it used and another arm paid for."""
     shared_unpriced_calls: int
     usd_a_task: Usd | None
-    """What a task that is done would have cost with this arm alone, on average; None: unknown, or none is done."""
+    """Mean cost of a finished task with this arm alone; None: unknown, or none is finished."""
     usd_a_task_interval: Estimate | None
     usd_a_solve: Usd | None
-    """The same for each task that the check passed; None: unknown, or there is none."""
+    """The same per task that passed the check; None: unknown, or there is none."""
     usd_a_resolve: Usd | None
-    """The same for each task that was graded as resolved, of the graded tasks' cost."""
+    """The same per task that was graded as resolved, of the graded tasks' cost."""
     seconds: float
-    """Of all its runs' steps, shared scouting included; not the batch's duration."""
+    """Duration of all its runs' steps, shared scouting included; not the batch's duration."""
     seconds_a_task: float | None
     caps: tuple[Cap, ...]
     scout_stops: dict[str, int]
@@ -150,12 +150,12 @@ class ArmResult(FrozenModel):
 
     @property
     def alone_usd(self) -> Decimal | None:
-        """What this arm would have cost without the others; None: unknown."""
+        """The cost of this arm without the others; None: unknown."""
         return None if self.paid.usd is None or self.shared_unpriced_calls else self.paid.usd + self.shared_usd
 
 
 class Comparison(FrozenModel):
-    """An arm beside a baseline, on the tasks that both have done."""
+    """An arm compared with a baseline, on the tasks that both have done."""
 
     arm: str
     baseline: Baseline
@@ -172,19 +172,20 @@ class Comparison(FrozenModel):
     """Solved by the arm and not by the baseline."""
     only_baseline: int
     mix: float | None
-    """Share of these tasks that drawing solo arms at random would solve for the arm's cost; None: fewer than two solo
-    arms, an unknown cost, or less than any of them costs."""
+    """Share of these tasks that a random mix of solo arms would solve for the arm's cost; None: fewer than two solo
+    arms, an unknown cost, or less than any of them costs.
+    """
 
 
 class Summary(FrozenModel):
     form: Literal[1] = 1
     batch: Batch
     command: str = ""
-    """What it was run with; empty: nobody said."""
+    """Its command; empty: unknown."""
     problems: tuple[UnusableRow, ...]
     costs: Costs
-    """Of all arms: shared scouting is in it once."""
+    """Of all arms; shared scouting counts once."""
     arms: tuple[ArmResult, ...]
     comparisons: tuple[Comparison, ...]
     unreadable_grades: int
-    """Lines of grades.jsonl that could not be read, or are of no arm of this batch."""
+    """Lines of grades.jsonl that are not readable, or belong to no arm of this batch."""

@@ -1,7 +1,7 @@
-"""Sums up a batch from its ledger and its grades.
+"""Summarizes a batch from its ledger and its grades.
 
-Runs are read one after the other, so thousands need no more memory than one. Of a task's runs in an arm the last that
-was closed counts for what was solved; every run counts for what was paid.
+Runs are read one by one, so thousands need no more memory than one. Of a task's runs in an arm, the last finished one
+decides whether it was solved; every run counts for the cost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scrout.redact import redact_command
 __all__ = ["Grades", "Summary", "TaskFacts", "known_of", "read_grades", "summarize", "tally_runs"]
 
 MAX_GRADE_CHARS = 1_000_000
-"""A longer line of grades is not read."""
+"""Longer lines of grades are not read."""
 
 
 def summarize(
@@ -36,7 +36,7 @@ def summarize(
     rows: Iterable[TaskRow] = (),
     command: str = "",
 ) -> Summary:
-    """Sum up what the ledger holds by now, and write it. `rows` name repositories and hold what answers are known."""
+    """Summarize the ledger's current state, and write it. `rows` give repositories and known answers."""
     grades = read_grades(folder.grades)
     tallies = tally_runs(ledger, ledger.runs_of(batch.id), grades, known_of(rows), batch.arms)
     summary = Summary(
@@ -61,7 +61,10 @@ def tally_runs(
     arms: Iterable[str] = (),
     see: Callable[[Run], None] = lambda run: None,
 ) -> dict[str, ArmStatistics]:
-    """Count runs, given oldest first and without their steps, by arm. `see` gets each that counts, whole."""
+    """Count runs by arm, given oldest first and without their steps.
+
+    `see` is called with each complete run that counts.
+    """
     tallies = {arm: ArmStatistics(arm) for arm in arms}
     heads = [_Head.of(run, known) for run in runs]
     last = {(head.task, head.arm): head.run for head in heads if head.closed}
@@ -84,26 +87,26 @@ def tally_runs(
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a task file says of a task beside its issue."""
+    """The facts in a task file besides the issue."""
 
     repository: str
     files: frozenset[str]
-    """Of the answer; empty: it is not known."""
+    """Of the answer; empty: unknown."""
 
 
 def known_of(rows: Iterable[TaskRow]) -> dict[str, TaskFacts]:
-    """By task."""
+    """Facts by task."""
     return {row.id: TaskFacts(_repository(row.repo), frozenset(row.gold.files if row.gold else ())) for row in rows}
 
 
 @dataclass
 class Grades:
-    """Verdicts of grading, the newest of each patch."""
+    """Verdicts of grading, the latest of each patch."""
 
     by_patch: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By task and digest of the patch: arms with the same patch share a grade, and a patch made anew has none yet."""
+    """By task and digest of the patch: arms with the same patch share a grade, and a new patch has none yet."""
     by_arm: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By task and arm, of grades that do not say which patch they saw."""
+    """By task and arm, for grades without a patch digest."""
     unreadable: int = 0
 
     def verdict(self, run: Run) -> str | None:
@@ -112,7 +115,7 @@ class Grades:
 
 
 def read_grades(path: Path) -> Grades:
-    """What can be read of a file of grades; none where there is no file."""
+    """The readable lines of a file of grades; none if there is no file."""
     grades = Grades()
     try:
         opened = path.open(encoding="utf-8", errors="replace")
@@ -135,7 +138,7 @@ def read_grades(path: Path) -> Grades:
 
 
 def _repository(repo: str) -> str:
-    """owner/name as it is; of a path its last part."""
+    """owner/name unchanged; of a path, its last part."""
     is_name = repo.count("/") == 1 and not repo.startswith(("/", "."))
     return repo if is_name else Path(repo).name or repo
 

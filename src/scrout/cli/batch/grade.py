@@ -28,14 +28,14 @@ from scrout.sandbox.probe import require_tier
 from scrout.text import percent
 
 MOST_TOLD = 10
-"""Tasks of a kind that are told one by one; the JSON has all."""
+"""Maximum number of tasks of a kind to list; the JSON has all."""
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @click.command(name="grade")
 @click.argument("predictions", metavar="PREDICTIONS", type=click.Path(path_type=Path, exists=True))
 @click.option("--tasks", type=options.PATH, required=True, help="The tasks, with the tests that judge.")
-@click.option("--out", type=options.PATH, help="Folder for grades. Without it: the batch's, or one beside PREDICTIONS.")
+@click.option("--out", type=options.PATH, help="Folder for grades. Default: the batch's, or one beside PREDICTIONS.")
 @click.option("--jobs", type=click.IntRange(1, 1024), default=2, show_default=True, help="Tasks at once.")
 @click.option(
     "--repeats",
@@ -90,12 +90,12 @@ def command(
     settings = options.read_settings(repo or Path())
     if is_learning and not predictions.is_dir():
         raise TaskError(
-            f"--learn needs the folder of a batch, which knows who made each patch; {predictions} is a file."
+            f"--learn needs the folder of a batch, which records the fixer of each patch; {predictions} is a file."
         )
     found = read_tasks(tasks, repo)
     options.report_unusable(found.problems)
     if not any(row.gold for row in found.rows):
-        raise TaskError(f"no task of {tasks} has a gold: nothing can judge a patch. Give tasks with their tests.")
+        raise TaskError(f"no task of {tasks} has a gold, so no patch can be graded. Give tasks with their tests.")
     arms = _arms(predictions, settings)
     with open_grade_store(out or _beside(predictions)) as book, render.working() as progress:
         name = run_id or f"scrout-{_digest(arms)[:12]}"
@@ -122,7 +122,7 @@ def command(
 
 
 def _arms(predictions: Path, settings: Settings) -> Arms:
-    """What was submitted. Of a batch, the ledger knows whose fixers never had a probability."""
+    """The submitted patches by arm. For a batch, the ledger tells which attempts infrastructure ended."""
     arms = read_arms(predictions)
     folder = BatchFolder(predictions)
     batch = folder.read() if predictions.is_dir() else None
@@ -137,8 +137,8 @@ def _ledger(folder: BatchFolder, settings: Settings) -> Ledger:
     if batch is not None and not book.runs(1, batch=batch.id):
         book.close()
         raise TaskError(
-            f"the ledger holds no run of the batch in {folder.path}. Name the one that it was run with, such as "
-            "-c ledger.path=FILE."
+            f"the ledger holds no run of the batch in {folder.path}. Name the ledger that the batch was run with, "
+            f"such as -c ledger.path=FILE."
         )
     return book
 
@@ -148,7 +148,7 @@ def _beside(predictions: Path) -> Path:
 
 
 def _digest(arms: Arms) -> str:
-    """Of all patches: with other ones it is another."""
+    """Digest of all patches together."""
     return digest("\0".join(f"{arm}\0{one.id}\0{one.patch}" for arm, found in arms.items() for one in found.values()))
 
 

@@ -1,4 +1,4 @@
-"""`scrout batch plan`: what a batch would cost and solve, before anything is spent."""
+"""`scrout batch plan`: estimates a batch's cost and solves before anything is spent."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _scouted(row: TaskRow, repositories: Repositories, settings: Settings) -> St
 
 def _table(plan: BatchEstimate) -> Table:
     table = render.table("task", "fixer", "probability", "cost", "", right=("probability", "cost"))
-    # What is skipped first: it is what a reader may want to object to.
+    # Skipped tasks first, because a reader may disagree with those.
     shown = sorted(plan.tasks, key=lambda task: not task.skip)[:MOST_SHOWN]
     for task in shown:
         probability, cost = percent(task.p_solve, 0), usd(task.expected_cost_usd, 3)

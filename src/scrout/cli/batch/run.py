@@ -26,7 +26,7 @@ from scrout.text import duration, usd
 INTERRUPTED = 130
 SHOW_EVERY_S = 0.5
 MOST_SHOWN = 6
-"""Running jobs that are told on a terminal."""
+"""Maximum number of running jobs to show on a terminal."""
 
 
 @click.command(name="run")
@@ -36,7 +36,7 @@ MOST_SHOWN = 6
 @click.option("--arms", "arm_names", default="handoff", show_default=True, help=f"Of {', '.join(ARMS)}.")
 @click.option("--fixers", "fixer_names", default="", help="Run each arm with each of these fixers.")
 @click.option("--cap-usd", type=options.dollars, metavar="USD", help="Budget of the whole batch.")
-@click.option("--start-over", is_flag=True, help="Begin anew, and pay for all of it again.")
+@click.option("--start-over", is_flag=True, help="Start over, and pay for everything again.")
 @options.tasks_repositories
 @click.option("--ray", default="", metavar="ADDRESS", help="Run on this Ray cluster; local starts one.")
 @options.sandbox
@@ -82,7 +82,7 @@ def command(
     ) as session:
         far = run_async(_drive(session, at_once))
         summary = session.write(" ".join(["scrout", *sys.argv[1:]]))
-        # Not what the budget says: of what was abandoned it counts all that was held.
+        # Not the budget's amount, which counts the whole reservation of abandoned jobs.
         spent_usd = session.ledger.spent_usd(session.batch.id)
     _tell_end(far, session, spent_usd)
     if as_json:
@@ -123,7 +123,7 @@ async def _drive(session: BatchSession, at_once: int) -> BatchProgress:
 
 
 def _line(job: BatchJob, ended: JobResult) -> None:
-    """One ended job: printed where there is no live display."""
+    """One finished job, printed if there is no live display."""
     if not render.talk.is_terminal:
         words = "" if ended.outcome in ("solved", "unverified") or not ended.detail else f" ({ended.detail})"
         render.say(f"{job.row.id}  {job.label}  {ended.outcome}  {usd(ended.paid_usd or 0)}{words}")
@@ -147,7 +147,7 @@ def _live(runner: Runner, budget: Budget) -> Iterator[None]:
 
 
 def shown(far: BatchProgress, budget: Budget) -> str:
-    """How far it is: done, running, solved, spend, rate, time left."""
+    """The progress: done, running, solved, spend, rate, time left."""
     cap = f" of {usd(budget.cap_usd)}" if budget.cap_usd is not None else ""
     left = "" if far.left_s is None else f", about {duration(far.left_s)} left"
     solved, unverified = far.outcomes["solved"], far.outcomes["unverified"]
@@ -172,5 +172,5 @@ def _tell_end(far: BatchProgress, session: BatchSession, spent_usd: Decimal) -> 
 def _arms(names: str) -> tuple[Arm, ...]:
     asked = options.names(names)
     if not asked or not set(asked) <= set(ARMS):
-        raise click.BadParameter(f"{names!r}: name some of {', '.join(ARMS)}, with commas between.")
+        raise click.BadParameter(f"{names!r}: name one or more of {', '.join(ARMS)}, separated by commas.")
     return tuple(arm for arm in ARMS if arm in asked)

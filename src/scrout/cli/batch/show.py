@@ -1,4 +1,4 @@
-"""`scrout batch show`: what a batch came to, from the summary in its folder."""
+"""`scrout batch show`: the result of a batch, from the summary in its folder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _read(batch: BatchFolder) -> Summary:
     except FileNotFoundError:
         raise TaskError(
             f"{batch.path} holds no summary of a batch. Name the --out of `scrout batch run`, or run that command "
-            "again to go on."
+            f"again to continue."
         ) from None
     except ValueError as error:
         raise TaskError(f"{batch.summary} cannot be read: {error}. Run the batch's command again.") from None

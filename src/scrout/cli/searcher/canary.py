@@ -1,4 +1,4 @@
-"""`scrout searcher canary`: is the searcher's server what the settings take it for?"""
+"""`scrout searcher canary`: checks whether the searcher's server matches the settings."""
 
 from __future__ import annotations
 

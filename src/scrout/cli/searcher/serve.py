@@ -1,4 +1,4 @@
-"""`scrout searcher serve`: the command that serves a checkpoint as the searcher wants it, printed or run."""
+"""`scrout searcher serve`: prints or runs the command that serves a checkpoint for the searcher."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command(checkpoint: Path, engine: Engine, port: int, layer: int, start: bool
 
 
 def _told(plan: Serving) -> str:
-    # One option a line: a command of 700 characters cannot be read.
+    # One option per line: a command of 700 characters is unreadable.
     words = [shlex.quote(word) for word in plan.command]
     lines, line = [], ""
     for word in words:

@@ -12,7 +12,7 @@ from scrout.cli.run_async import run_async
 from scrout.cli.train import shared
 
 MAX_SHOWN = 10
-"""Failures that are shown; --json has all."""
+"""Maximum number of failures to show; --json has all."""
 
 
 @click.command(name="distill")

@@ -75,7 +75,7 @@ def command(
     from scrout.lab.train.evaluate.evaluate import EvaluationPlan, compare_with, read_evaluation, run_evaluation
 
     if baseline:
-        read_evaluation(baseline)  # an error comes before the work
+        read_evaluation(baseline)  # raise an error before the work starts
     inputs = read(tasks)
     inputs.settings.scout.model.key()
     held = with_gold(inputs.rows)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrout.lab.train.grpo.grpo import GrpoResult, Sync
 
 MAX_SHOWN = 20
-"""Steps that are shown on a terminal; steps.jsonl has all."""
+"""Maximum number of steps to show on a terminal; steps.jsonl has all."""
 
 
 @click.command(name="grpo")
@@ -65,7 +65,7 @@ def command(
     from scrout.lab.train.recipe import read_recipe
 
     if not checkpoint.exists():
-        raise ConfigError(f"there is no {checkpoint}. Name a folder as transformers saves it, or a GGUF file.")
+        raise ConfigError(f"{checkpoint} does not exist. Name a folder that transformers saved, or a GGUF file.")
     settings = read_recipe(recipe, changes, PRESETS)
     inputs = read(tasks)
     for row in inputs.unusable:

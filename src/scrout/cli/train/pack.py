@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("corpus", type=shared.PATH, metavar="CORPUS")
 @click.option("--checkpoint", required=True, type=shared.PATH, metavar="DIR", help="The base model.")
 @shared.out
-@click.option("--block", type=int, metavar="N", help="Tokens of a block; as many as the context, unless given.")
+@click.option("--block", type=int, metavar="N", help="Tokens per block. Default: the model's context.")
 @options.configuration
 @options.as_json
 def command(

@@ -16,11 +16,11 @@ from scrout.cli import render
 @click.option(
     "--adapters", type=click.Path(path_type=Path), metavar="DIR", help="Folder of weights that may be loaded later."
 )
-@click.option("--name", default="", help="Name of the bare checkpoint; without it, its folder's name.")
+@click.option("--name", default="", help="Name of the bare checkpoint. Default: its folder's name.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On loopback; 0 takes a free port."
 )
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads that compute; without it torch chooses.")
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Compute threads. Default: torch's choice.")
 def command(
     checkpoint: Path, adapter: Path | None, adapters: Path | None, name: str, port: int, threads: int | None
 ) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--plan", is_flag=True, help="Only estimate memory, hours and dollars.")
 @shared.recipe
 @click.option("--held-out", type=shared.PATH, metavar="PACK", help="Measure the loss on this pack, before and after.")
-@click.option("--device", default="", help="cpu, cuda, cuda:1; a GPU where there is one, unless given.")
+@click.option("--device", default="", help="cpu, cuda, cuda:1. Default: a GPU if there is one.")
 @click.option("--attention", default="", metavar="NAME", help="flash_attention_2, sdpa or eager.")
 @click.option("--gpu", default="", metavar="NAME", help="With --plan: for this GPU, not for this machine.")
 @click.option("--usd-per-hour", type=options.dollars, metavar="USD", help="With --plan: price of the machine.")
@@ -62,7 +62,7 @@ def command(
         shared.show(planned, lambda: _planned(planned), as_json=as_json)
         return 0
     if out is None:
-        raise click.UsageError("--out DIR is missing: the folder of the run. Only --plan needs none.")
+        raise click.UsageError("--out DIR is missing: the folder of the run. Only --plan works without it.")
     with render.working() as progress:
         result = finetune(checkpoint, pack, out, settings, held_out, device, attention, progress)
     shared.show(result, lambda: _view(result), as_json=as_json)

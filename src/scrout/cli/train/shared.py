@@ -1,4 +1,4 @@
-"""What the commands of `scrout train` share: options, task files, and how a result is shown."""
+"""Shared code of `scrout train`: options, task files, and output of results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ parallel = click.option(
 
 @dataclass(frozen=True)
 class TaskInputs:
-    """A task file, and what its tasks run with."""
+    """A task file, and the repositories and settings for its tasks."""
 
     rows: tuple[TaskRow, ...]
     unusable: tuple[UnusableRow, ...]
@@ -43,9 +43,10 @@ class TaskInputs:
 
 
 def tasks(*, searcher: str = "") -> Callable[[F], F]:
-    """--repos, --repo-url and the configuration. The command calls its argument `inputs` with a task file.
+    """--repos, --repo-url and the configuration.
 
-    `searcher`: what scout.searcher is for this command, whatever the configuration says; empty: unchanged.
+    The command calls its argument `inputs` with a task file. `searcher` overrides scout.searcher for this command;
+    empty: unchanged.
     """
 
     def decorate(function: F) -> F:
@@ -74,7 +75,6 @@ def recipe(function: F) -> F:
 
 
 def show(result: BaseModel, view: Callable[[], RenderableType], *, as_json: bool) -> None:
-    """A command's result on standard output."""
     if as_json:
         render.print_json(result)
     else:

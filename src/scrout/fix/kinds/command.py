@@ -1,7 +1,8 @@
-"""Any program as a fixer: it runs inside the sandbox, on the workspace, with no network but the way to the meter.
+"""Any program as a fixer: it runs inside the sandbox, on the workspace, with no network except a connection to the
+meter.
 
-A relay inside joins a loopback port to the meter's socket, so that to the program the meter is an HTTP endpoint. It is
-given a key that is none. Its home is empty but for what a preset writes there, and is gone when it ends.
+A relay inside joins a loopback port to the meter's socket, so that the program sees the meter as an HTTP endpoint. Its
+key is a dummy. Its home is empty except for files of the preset, and is removed when it ends.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 LOG_NAME = "agent.log"
 LOG_BYTES = 8_000_000
-"""Kept of what the program prints: the first and the last half."""
+"""Maximum log size: the first and the last half are kept."""
 PORT = 8377
 GRACE_S = 60.0
-"""The caller's clock ends the attempt; the sandbox's own only stands behind it."""
+"""The caller's timeout ends the attempt; the sandbox's own is only a fallback."""
 NO_KEY = "no-key"
 _INSIDE = "/opt/scrout/attempt"
 _SOCKET = "/opt/scrout/meter"
@@ -40,12 +41,12 @@ _SETTLE_IN = f'cp -r {_INSIDE}/home/. "$HOME" && exec "$@"'
 
 
 class ProgramFixer(ModelFixer):
-    """A fixer that is a program of its own."""
+    """A fixer that is a separate program."""
 
     env: dict[str, str] = Field(default={})
-    """Variables of the program; may hold {model}, {effort}, {url}, {key} and {prompt_file}."""
+    """Variables of the program; may contain {model}, {effort}, {url}, {key} and {prompt_file}."""
     mounts: tuple[str, ...] = ()
-    """Folders that the program needs beside those it was found in; absolute."""
+    """More folders that the program needs; absolute paths."""
 
     @field_validator("mounts")
     @classmethod
@@ -57,13 +58,13 @@ class ProgramFixer(ModelFixer):
     @property
     @abstractmethod
     def preset_used(self) -> Preset:
-        """How the program is called."""
+        """How to call the program."""
 
     def _with_env(self, preset: Preset) -> Preset:
         return replace(preset, env={**preset.env, **self.env})
 
     def prompt(self, task: str) -> str:
-        """The task as the program is told it."""
+        """The prompt for the program."""
         from scrout.fix.prompt import fill as fill_prompt
 
         return fill_prompt("command.md", task=task)
@@ -83,9 +84,8 @@ class ProgramFixer(ModelFixer):
         tier = task_sandbox.tier
         if not tier.mounts:
             raise ConfigError(
-                f"fixer {self.name!r} runs a program, which needs a sandbox that can show it the meter and nothing "
-                f"else: bubblewrap or container, and this one is {tier.name}. Choose another with --sandbox; `scrout "
-                "doctor` says what is missing."
+                f"fixer {self.name!r} runs a program, which needs the sandbox tier bubblewrap or container. This one "
+                f"is {tier.name}. Choose another with --sandbox; `scrout doctor` says what is missing."
             )
         if not tier.brings_tools:
             find_preset(self.preset_used)
@@ -135,28 +135,31 @@ class ProgramFixer(ModelFixer):
                 stdin=prompt.encode("utf-8", "replace"),
                 output=output,
             )
-        finally:  # at a cap this is cancelled, and the log is wanted most
+        finally:  # a cap cancels this, and then the log is most useful
             said = redact(output.joined().decode("utf-8", "replace"))
-            with contextlib.suppress(OSError):  # a log that cannot be kept is no reason to lose the work
+            with contextlib.suppress(OSError):  # a log that cannot be stored is no reason to lose the work
                 (folder / LOG_NAME).write_text(said, encoding="utf-8", errors="replace")
         if done.exit_code == 0:
             return "finished", f"{self.agent} ended by itself"
         last = " ".join(said.split())[-300:]
-        return "crashed", f"{self.agent} ended with exit code {done.exit_code}: {last or 'it said nothing'}"
+        return "crashed", f"{self.agent} ended with exit code {done.exit_code}: {last or 'no output'}"
 
 
 class CommandFixer(ProgramFixer):
     kind: Literal["command"] = "command"
     preset: Literal["", "claude-code", "codex", "aider", "opencode"] = ""
-    """A program that scrout knows how to call."""
+    """A program that scrout can call."""
     command: tuple[str, ...] = ()
-    """The program and its arguments, if no preset fits. May hold {model}, {effort}, {url} (stands for the endpoint,
-    without /v1), {key} and {prompt_file}; the task is on standard input too."""
+    """The program and its arguments, if no preset fits.
+
+    May contain {model}, {effort}, {url} (the endpoint without /v1), {key} and {prompt_file}; the task is also on
+    standard input.
+    """
 
     @model_validator(mode="before")
     @classmethod
     def _agents_have_a_home(cls, given: Any) -> Any:
-        # With an endpoint of the user's own the maker's key would go to a stranger.
+        # With the user's own endpoint, the maker's key would be sent to a third party.
         if isinstance(given, dict) and not given.get("base_url"):
             return HOMES.get(str(given.get("preset")), {}) | given
         return given
@@ -184,7 +187,7 @@ class CommandFixer(ProgramFixer):
 
 
 def _image_program(preset: Preset) -> Program:
-    """The program where it comes with a container's image, by its name there."""
+    """The program in a container's image, by its name there."""
     from scrout.fix.program import RUNNERS, Program
     from scrout.sandbox.tier import Mount
 
@@ -195,7 +198,7 @@ def _image_program(preset: Preset) -> Program:
 
 
 def _furnish(inside: Path, prompt: str, preset: Preset) -> Path:
-    """The prompt, and what is to be in the program's home; the sandbox's user reads them, whoever that is."""
+    """The prompt and the files of the program's home, readable for the sandbox's user."""
     home = inside / "home"
     home.mkdir(parents=True)
     (inside / "prompt.md").write_text(prompt, encoding="utf-8", errors="replace")
@@ -208,7 +211,7 @@ def _furnish(inside: Path, prompt: str, preset: Preset) -> Path:
 
 
 def _python(task_sandbox: TaskSandbox) -> str:
-    """For the relay: the system's, whatever the project has."""
+    """Python for the relay: the system's, independent of the project's."""
     from scrout.sandbox.process import system_program
 
     if task_sandbox.tier.brings_tools:

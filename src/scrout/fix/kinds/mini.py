@@ -1,4 +1,4 @@
-"""mini-SWE-agent, which gets the task as it is: its templates say the rest."""
+"""mini-SWE-agent. It gets the task unchanged; its own templates are the rest of its prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Program repair: a search for a small edit, without a model and for $0."""
+"""Program repair: a search for a small edit, without a model and free."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class RepairFixer(FixerKind):
         from scrout.fix.repair.repair import repair
 
         async def doubt(patch: str) -> str:
-            """Why the check would doubt or refuse a patch that is about to be proposed; empty: it would not."""
+            """Why the check would doubt or refuse a patch that is about to be proposed; empty: it would accept it."""
             found = Attempt(fixer=self.name, patch=patch, stop="finished", detail="", seconds=0)
             checked = await check(job.task.text, job.gated, found, job.task_sandbox)
             return "; ".join(checked.doubts) or checked.detail if checked.outcome in ("failed", "doubtful") else ""
 
-        # It reads no text: the reproduction and the files are what it searches with, whatever others are told.
+        # It reads no text: it needs the reproduction and the files for its search, whatever the handoff mode.
         return await repair(
             job.gated,
             job.task_sandbox,

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 class SingleFixer(ModelFixer):
     kind: Literal["single"] = "single"
     form: Literal["blocks", "function"] = "blocks"
-    """What is asked for: search and replace blocks, or a whole function, which small models copy more reliably."""
+    """The answer's format: search and replace blocks, or a whole function, which small models copy more reliably."""
     samples: int = Field(default=3, ge=1, le=20)
-    """Most answers that are tried. Each shows another function first; the first whose patch passes the check wins."""
+    """Maximum number of answers.
+
+    Each request shows another function first; the first patch that passes the check wins.
+    """
     temperature: float = Field(default=0.8, ge=0, le=2)
-    """Once every function has been shown first. Until then it is 0."""
+    """Temperature after every function has been shown first. Until then it is 0."""
     prompt_tokens: int = Field(default=6000, ge=500)
-    """The longest prompt, roughly."""
+    """Approximate maximum length of the prompt."""
     max_tokens: int = Field(default=2048, ge=1)
     """Output limit of one call."""
     cap_calls: int = Field(default=8, ge=1)
@@ -53,7 +56,7 @@ class SingleFixer(ModelFixer):
         try:
             for order, temperature in self._plans(excerpts):
                 await tries.one(order, temperature)
-                # Without a reproduction nothing tells answers apart, and further ones would only cost.
+                # Without a reproduction, answers cannot be compared, so more of them would only cost.
                 if tries.best and (tries.best.check.outcome == "passed" or not gated.verified):
                     break
         except CallRefused as refused:
@@ -63,7 +66,7 @@ class SingleFixer(ModelFixer):
         return ("finished" if tries.best else "nothing_found"), tries.summary
 
     def _plans(self, excerpts: list[Excerpt]) -> Iterator[tuple[list[Excerpt], float]]:
-        """Which excerpt comes first, and how freely the model answers: other functions before other draws of one."""
+        """The order of excerpts and the temperature of each request: other functions before more samples of one."""
         for number in range(self.samples):
             at = number % len(excerpts)
             order = [excerpts[at], *excerpts[:at], *excerpts[at + 1 :]]

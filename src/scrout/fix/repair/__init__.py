@@ -1,1 +1,1 @@
-"""The embedded fixer: small edits, tried by running the reproduction and the tests near them. It costs nothing."""
+"""The built-in fixer: small edits, tested with the reproduction and nearby tests. It is free."""

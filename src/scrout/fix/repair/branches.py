@@ -1,4 +1,4 @@
-"""Templates for statements: conditions, steps of a sum, what is returned."""
+"""Templates for statements: conditions, steps of a sum, return values."""
 
 from __future__ import annotations
 

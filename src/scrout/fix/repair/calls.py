@@ -1,4 +1,4 @@
-"""Templates for calls: one that is missing or too much, its arguments and keywords, and types in its arguments."""
+"""Templates for calls: missing or unneeded calls, their arguments and keywords, and types in their arguments."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from scrout.fix.repair.source import Function
 MOST_LARGER = 8
 LONGEST_LARGER = 80
 COMMON_CALLS = 6
-"""How many of the functions that the surrounding code calls are tried around an expression,"""
+"""Maximum number of functions from the surrounding code to try around an expression,"""
 COMMON_METHODS = 4
-"""and how many methods behind it."""
+"""and maximum number of methods to append to it."""
 _PLAIN_CALLS = ("list", "str", "tuple", "int", "set", "sorted", "dict", "iter", "bool")
 _PLAIN_METHODS = ("copy", "strip", "lower")
 _HELD = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
 def _missing_call(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """A call that is made elsewhere around something like it, where a value is handed on."""
+    """Add a call that similar expressions elsewhere have, where a value is passed on."""
     if id(node) not in place.handed_on or not isinstance(node, _HELD):
         return
     said = place.text.of(node)
@@ -36,7 +36,7 @@ def _missing_call(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _display(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """`[x]` where `list(x)` was meant, and the other way round."""
+    """Swap `[x]` and `list(x)`."""
     if isinstance(node, ast.List) and len(node.elts) == 1 and id(node) in place.loaded:
         said = place.text.of(node.elts[0])
         if not isinstance(node.elts[0], ast.Starred):
@@ -48,7 +48,7 @@ def _display(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _larger(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """An expression of the same file that has this one as a part; or a call made there with another such constant."""
+    """A larger expression of the same file that contains this one, or a call there with another such constant."""
     if id(node) not in place.handed_on | place.tests:
         return
     said = place.text.of(node)
@@ -95,7 +95,7 @@ def _parts(place: EditSite) -> dict[str, list[_Part]]:
 
 
 def _string_calls(place: EditSite) -> list[_Part]:
-    """Calls of the function with a string as the first argument, that string left open."""
+    """Calls of the function with a string as the first argument, with that string left open."""
     found: list[_Part] = []
     for node in ast.walk(place.statement.function) if place.statement.function else ():
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
@@ -113,7 +113,7 @@ def _reads(node: ast.AST) -> frozenset[str]:
 
 
 def _module_level(place: EditSite) -> frozenset[str]:
-    """Names that mean something everywhere in the file."""
+    """Names that are defined everywhere in the file."""
     names = set(dir(builtins))
     for node in ast.walk(place.text.tree):
         if isinstance(node, Function | ast.ClassDef):
@@ -146,7 +146,7 @@ def _common_calls(place: EditSite) -> tuple[list[str], list[str]]:
 
 
 def _unneeded_call(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """What a call or an index was made on, without it."""
+    """The expression without an unneeded call or index."""
     if isinstance(node, ast.Call):
         if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
             yield place.replace("unneeded call", node, place.text.of(node.args[0]))
@@ -157,7 +157,7 @@ def _unneeded_call(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _keyword(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """A keyword that other calls of the same name pass, or that the function called here would take."""
+    """Add a keyword that other calls of this name pass, or that the called function accepts."""
     if not isinstance(node, ast.Call) or any(keyword.arg is None for keyword in node.keywords):
         return
     name = _called(node)
@@ -175,7 +175,7 @@ def _keyword(place: EditSite, node: ast.expr) -> Iterator[Edit]:
         for one in (*arguments.args[len(node.args) + (arguments.args[:1] != []) :], *arguments.kwonlyargs):
             if one.arg not in given and one.arg in known:
                 offered.setdefault(f"{one.arg}={one.arg}", 1.2)
-    # Passing on by its own name is what most lost keywords did.
+    # Most lost keywords passed on a variable of the same name.
     for one_name in known[:8]:
         if not offered and name not in place.in_file(_definitions) and one_name not in given and node.keywords:
             offered[f"{one_name}={one_name}"] = 0.5
@@ -186,7 +186,7 @@ def _keyword(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _with_argument(place: EditSite, node: ast.Call, kind: str, text: str, weight: float) -> Edit:
-    """In front of the closing parenthesis, behind a comma if there is one."""
+    """Insert an argument before the closing parenthesis, with a comma if needed."""
     end = place.text.span(node)[1] - 1
     before = place.text.source[:end].rstrip()
     separator = "" if before.endswith("(") else " " if before.endswith(",") else ", "
@@ -221,7 +221,7 @@ def _definitions(place: EditSite) -> dict[str, list[Function]]:
 
 
 def _argument(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """A positional argument too few or too many."""
+    """Add or remove a positional argument."""
     if not isinstance(node, ast.Call) or any(isinstance(one, ast.Starred) for one in node.args) or node.keywords:
         return
     name = _called(node)
@@ -244,7 +244,7 @@ def _argument(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _types(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """One more type to be an instance of."""
+    """Add a type to an isinstance check."""
     if not (isinstance(node, ast.Call) and _called(node) in ("isinstance", "issubclass") and len(node.args) == 2):
         return
     asked = node.args[1]
@@ -272,7 +272,7 @@ def _types_asked(place: EditSite) -> list[str]:
 
 
 def _looked_up(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """`d[k]` and `d.get(k)`."""
+    """Swap `d[k]` and `d.get(k)`."""
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Slice):
         yield place.replace("looked up", node, f"{place.text.of(node.value)}.get({place.text.of(node.slice)})")
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.keywords:

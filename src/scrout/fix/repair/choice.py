@@ -1,7 +1,7 @@
-"""Which of the edits that pass was meant, and when that cannot be told.
+"""Chooses between edits that pass, and decides when no choice is justified.
 
-A reproduction and tests leave room: edits pass them that only hide the failure, or that happen to suit it. An edit that
-is wrong costs a user more than none, so what cannot be told from an accident is not proposed.
+A reproduction and tests leave room: some edits only hide the failure, or fit it by accident. A wrong edit costs a user
+more than none, so an edit that could be an accident is not proposed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ DOUBT: dict[str, float] = {
     "variable": 0.8,
     "attribute": 0.8,
 }
-"""Kinds that suit one failing run by accident more often than others do, and how much less they count."""
+"""Factors for kinds that often fit one failing run by accident."""
 DOUBTFUL = 0.6
-"""A kind that counts so much or less is proposed only if this much speaks for it:"""
+"""Kinds with a factor this low are proposed only with at least this score:"""
 LEAST_IN_DOUBT = 0.12
 TAKES_AWAY = 0.5
-"""How much less an edit counts that leaves nothing in the place of something."""
+"""Factor for an edit that removes something without a replacement."""
 
 
 _STRING = re.compile(r"(?<=['\"])[^'\"\n]+(?=['\"])")
@@ -40,18 +40,19 @@ class Survivor:
     statement: int
     """First line of the statement that it changes."""
     source: str
-    """Of the file, unedited."""
+    """Source of the file, unedited."""
     edit: Edit
     score: float
-    """How likely it was before anything was run."""
+    """Its probability before any run."""
     tested: bool
-    """A passing test runs the statement."""
+    """A passing test executes the statement."""
 
 
 def can_stand(one: Survivor, spoken: Collection[str]) -> float:
-    """What speaks for it, at most its score, given the reproduction's strings; 0: it is not proposed."""
+    """Its score, given the reproduction's strings; 0: do not propose it."""
     edit = one.edit
-    # What no passing test runs may be anything. What brings the reproduction's own words is made for it alone.
+    # A statement that no passing test executes could be anything. An edit with the reproduction's own strings only fits
+    # that one case.
     if not one.tested or _is_special_case(one, spoken):
         return 0.0
     doubt = DOUBT["negation"] if _inverts(edit) else DOUBT.get(edit.kind, 1.0)
@@ -62,12 +63,12 @@ def can_stand(one: Survivor, spoken: Collection[str]) -> float:
 
 
 def _is_special_case(one: Survivor, spoken: Collection[str]) -> bool:
-    """Whether it brings a string that the file does not know and the reproduction has, alone or within another."""
+    """Whether it adds a string that the reproduction has and the file does not, alone or within another."""
     brought = (text for text in _STRING.findall(one.edit.after) if text not in one.source)
     return any(text.lower() in said.lower() for text in brought for said in spoken)
 
 
 def _inverts(edit: Edit) -> bool:
-    """Whether it turns a condition into its opposite: then what ran does not run, and any failure there is gone."""
+    """Whether it inverts a condition: then the code of that branch no longer runs, and any failure there disappears."""
     before, after = (" ".join(text.split()) for text in (edit.before, edit.after))
     return {before, after} in ({"is", "is not"}, {"in", "not in"}, {"==", "!="}, {"True", "False"})

@@ -1,4 +1,4 @@
-"""Templates that add statements: one that stands elsewhere in the file, or a first value. None of them leaves early."""
+"""Templates that add statements: a copy from elsewhere in the file, or an initial value. None of them leaves early."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scrout.fix.repair.edit_site import Edit, EditSite
 from scrout.fix.repair.source import Function
 
 MOST_DONORS = 24
-"""Statements of the same file that are tried in one place."""
+"""Maximum number of statements of the same file to try in one place."""
 LONGEST_DONOR = 4
-"""In lines."""
+"""Maximum length in lines."""
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _EMPTY = ("None", "0", "[]", "{}", '""', "False", "True", "set()")
@@ -22,7 +22,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 def _reused(place: EditSite) -> Iterator[Edit]:
-    """A statement of the same function, class or file, in front of this one, or behind the last one of its block."""
+    """Insert a statement of the same function, class or file before this one, or after the last one of its block."""
     if place.statement.function is None or not place.starts_line():
         return
     for rank, (donor, weight) in enumerate(_donors(place)):
@@ -42,7 +42,7 @@ class _Donor:
 
 
 def _donors(place: EditSite) -> list[tuple[str, float]]:
-    """Likeliest first. All its names must be known here."""
+    """Likeliest first. All their names must be defined here."""
     assert place.statement.function is not None
     known = set(place.names()) | place.in_file(_module_names) | _BUILTINS | {"self", "cls"}
     at = place.statement.block.index(place.statement.node)
@@ -100,7 +100,7 @@ def _module_names(place: EditSite) -> set[str]:
 
 
 def _first_value(place: EditSite) -> Iterator[Edit]:
-    """A value for what had none, in front of the function's first statements."""
+    """Insert an initial value for a name without one, before the function's first statements."""
     function = place.statement.function
     if function is None or not place.starts_line():
         return
@@ -114,7 +114,7 @@ def _first_value(place: EditSite) -> Iterator[Edit]:
 
 
 def _values(place: EditSite, target: str, own_name: str = "") -> list[str]:
-    """What the same target is given elsewhere, a parameter of that name, and the usual nothings."""
+    """Other values of the same target, a parameter of that name, and the usual empty values."""
     given: dict[str, None] = {}
     if own_name and own_name in place.names():
         given[own_name] = None
@@ -129,7 +129,7 @@ def _values(place: EditSite, target: str, own_name: str = "") -> list[str]:
 
 
 def _exception_type(place: EditSite) -> Iterator[Edit]:
-    """Another exception type to raise."""
+    """Raise another exception type."""
     node = place.statement.node
     if isinstance(node, ast.Raise) and node.exc is not None:
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc

@@ -1,4 +1,4 @@
-"""One edit, and one statement with what a template needs to know of it and of what is around it."""
+"""One edit, and one statement with the context that templates need."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from scrout.fix.repair.hints import Hints
 from scrout.fix.repair.source import Statement, Text, header
 
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict, ast.Set)
-"""What needs no parentheses anywhere."""
+"""Expressions that never need parentheses."""
 
 _Known = TypeVar("_Known")
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One span to replace, and what with."""
+    """A span to replace, and the replacement."""
 
     line: int
-    """Where the span starts, counted from 1."""
+    """Line of the span's start, from 1."""
     kind: str
     """A key of PRIORS."""
     prior: float
     start: int
-    """First character of the span in the source, counted from 0."""
+    """First character of the span in the source, from 0."""
     end: int
     before: str
     after: str
@@ -50,9 +50,9 @@ class EditSite:
         self.nodes = list(_expressions(statement.node))
         self.called = {id(node.func) for node in self.nodes if isinstance(node, ast.Call)}
         self.tests = {id(node) for node in _tests(statement.node, self.nodes)}
-        """Expressions of which only the truth counts."""
+        """Expressions that are only tested for truth."""
         self.handed_on = {id(node) for node in _handed_on(statement.node, self.nodes)} - self.tests
-        """Expressions whose value is assigned, returned, passed or gone over."""
+        """Expressions whose value is assigned, returned, passed or iterated over."""
         self.loaded = {
             id(node) for node in self.nodes if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
         }
@@ -60,7 +60,7 @@ class EditSite:
         self._names: list[str] | None = None
 
     def around(self, what: Callable[[EditSite], _Known]) -> _Known:
-        """Something about the code around the statement, found out once for each function."""
+        """A property of the surrounding code, computed once per function."""
         key = (what, id(self.statement.function))
         if key not in self.text.known:
             self.text.known[key] = what(self)
@@ -68,43 +68,43 @@ class EditSite:
         return found
 
     def in_file(self, what: Callable[[EditSite], _Known]) -> _Known:
-        """Something about the file, found out once."""
+        """A property of the file, computed once."""
         if what not in self.text.known:
             self.text.known[what] = what(self)
         found: _Known = self.text.known[what]
         return found
 
     def starts_line(self) -> bool:
-        """Nothing stands in front of the statement; before it there is room for another."""
+        """Whether the statement is the first on its line, so that another fits before it."""
         return self.text.starts_line(self.statement.node)
 
     def is_last(self) -> bool:
-        """Nothing follows the statement in its block."""
+        """Whether the statement is the last of its block."""
         return self.statement.block[-1] is self.statement.node
 
     def indents(self) -> tuple[str, str]:
-        """Of the statement, and of a block inside it."""
+        """Indentation of the statement, and of a block inside it."""
         start = self.text.span(self.statement.node)[0]
         indent = self.text.source[self.text.starts[self.statement.node.lineno - 1] : start]
         return indent, indent + ("\t" if indent.endswith("\t") else "    ")
 
     def before(self, kind: str, other: str, weight: float = 1.0) -> Edit:
-        """A statement in front of this one."""
+        """Insert a statement before this one."""
         start, (indent, inside) = self.text.span(self.statement.node)[0], self.indents()
         lines = other.replace("\n    ", "\n" + inside[len(indent) :]).splitlines()
         return self.edit(kind, start, start, "".join(f"{line}{self.text.newline}{indent}" for line in lines), weight)
 
     def behind(self, kind: str, other: str, weight: float = 1.0) -> Edit:
-        """A statement after this one."""
+        """Insert a statement after this one."""
         end, (indent, _) = self.text.span(self.statement.node)[1], self.indents()
-        # What else is on the line stays there.
+        # Keep the rest of the line there.
         last = self.text.starts[self.text.line_at(end) - 1] + len(self.text.lines[self.text.line_at(end) - 1])
         end = last - len(self.text.source[end:last]) + len(self.text.source[end:last].rstrip("\r\n"))
         lines = other.splitlines()
         return self.edit(kind, end, end, "".join(f"{self.text.newline}{indent}{line}" for line in lines), weight)
 
     def enclosed(self, node: ast.expr) -> bool:
-        """Whether the expression stands in brackets, so that it may have several lines."""
+        """Whether the expression is in brackets, so that it may span several lines."""
         start, end = self.text.span(node)
         return self.text.source[:start].rstrip().endswith("(") and self.text.source[end:].lstrip().startswith(")")
 
@@ -118,7 +118,7 @@ class EditSite:
     def between(
         self, kind: str, left: ast.expr, right: ast.expr, pattern: str, after: str, weight: float = 1.0
     ) -> Iterator[Edit]:
-        """Replace the operator between two operands, where parentheses and comments may stand too."""
+        """Replace the operator between two operands, which may be next to parentheses and comments."""
         start, end = self.text.span(left)[1], self.text.span(right)[0]
         for found in re.finditer(rf"#[^\r\n]*|(?P<operator>{pattern})", self.text.source[start:end]):
             if found["operator"]:
@@ -126,7 +126,7 @@ class EditSite:
                 return
 
     def outer(self, node: ast.expr, parent: ast.expr) -> tuple[int, int]:
-        """An operand's span with the parentheses around it, which the parser does not count."""
+        """An operand's span including the parentheses around it, which the parser leaves out."""
         start, end = self.text.span(node)
         first, last = self.text.span(parent)
         source = self.text.source
@@ -137,7 +137,7 @@ class EditSite:
             start, end = first + len(before) - 1, last - len(after) + 1
 
     def names(self) -> list[str]:
-        """Local names that have a value by the time the statement runs, parameters first."""
+        """Local names that have a value when the statement runs, parameters first."""
         if self._names is None:
             self._names = self._find_names()
         return self._names
@@ -148,7 +148,7 @@ class EditSite:
 
 
 def _given(place: EditSite) -> list[tuple[str, int]]:
-    """Names of the function that get a value, parameters first, and in which line."""
+    """Names of the function that get a value, and in which line; parameters first."""
     function = place.statement.function
     if function is None:
         return []

@@ -1,9 +1,9 @@
-"""Small edits by template: what one statement might have been meant to say.
+"""Small edits of one statement, from templates.
 
-An edit replaces one exact span of the source; every other character stays as it was, comments and line endings
-included. Nothing is run here. The templates know the syntax and nothing of types, so most edits are wrong by design: it
-takes a reproduction and the project's tests to tell. No edit leaves a function or a loop earlier, drops a statement,
-adds or drops a condition, or catches more: such ones make failures go away, and no reproduction shows what they lose.
+An edit replaces one exact span of the source; every other character stays the same, comments and line endings included.
+Nothing is run here. The templates know the syntax but no types, so most edits are wrong by design: a reproduction and
+the project's tests decide. No edit leaves a function or a loop earlier, drops a statement, adds or drops a condition,
+or catches more exceptions: such edits hide failures, and no reproduction shows what they lose.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ PRIORS: dict[str, float] = {
     "twin": 0.25,
     "converted": 0.15,
 }
-"""How likely a fix of each kind is, relative to the others; a guess until outcomes can be counted."""
+"""Relative probability of each kind; a guess until outcomes can be counted."""
 
 MAX_PER_STATEMENT = 240
 USUAL = 0.35
-"""The power of how usual the edited code is in its project, beside the prior of its kind."""
+"""Exponent of the edited code's naturalness in the score, beside the prior of its kind."""
 
 
 def edits(source: str, lines: Collection[int], priors: Mapping[str, float] = PRIORS) -> Iterator[Edit]:
-    """Edits of the statements on these lines, likeliest first. Each of them compiles; no two give the same source."""
+    """Edits of the statements on these lines, likeliest first. Each compiles; no two give the same source."""
     wanted = set(lines)
     for edit, _ in edits_of(
         source,
@@ -84,7 +84,7 @@ def edits_of(
     hints: Hints = NO_HINTS,
     wording: Naturalness | None = None,
 ) -> Iterator[tuple[Edit, Statement]]:
-    """The same for these statements, each edit with the statement that it is of; what is usual in `wording` first."""
+    """The same for these statements, each edit with its statement; edits that are natural by `wording` come first."""
     text = parse(source)
     drafts: list[tuple[Edit, Statement]] = []
     for statement in among:

@@ -1,4 +1,4 @@
-"""Templates for what one expression might have been meant to say."""
+"""Templates for single expressions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from scrout.fix.repair.edit_site import ATOMS, Edit, EditSite
 
-"""A table of a thousand numbers is one statement too."""
+"""A table of a thousand numbers is also one statement."""
 SIMILAR_NAMES = 3
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, tuple[str, ...]]] = {
@@ -119,7 +119,7 @@ def _constant(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _off_by_one(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """One more or less where a position or a count is meant."""
+    """Add or subtract one in a position or a count."""
     positions: list[ast.expr | None] = []
     weight = 1.0
     if isinstance(node, ast.Subscript):
@@ -135,7 +135,7 @@ def _off_by_one(place: EditSite, node: ast.expr) -> Iterator[Edit]:
         positions, weight = [node], 0.6
     for position in positions:
         if isinstance(position, ast.BinOp) and isinstance(position.right, ast.Constant):
-            continue  # its constant has edits of its own
+            continue  # its constant has its own edits
         if isinstance(position, ast.Name | ast.Attribute | ast.Call | ast.BinOp | ast.Subscript):
             for change in ("+ 1", "- 1"):
                 yield place.replace("off by one", position, f"{place.text.of(position)} {change}", weight)
@@ -154,7 +154,7 @@ def _negation(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def negated(place: EditSite, test: ast.expr, weight: float = 1.0) -> Iterator[Edit]:
-    """Comparisons and `not` have edits of their own."""
+    """Comparisons and `not` have their own edits."""
     if isinstance(test, ast.Compare) or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         return
     said = place.text.of(test)
@@ -190,7 +190,7 @@ def _arguments(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 def _variable(place: EditSite, node: ast.expr) -> Iterator[Edit]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in place.called:
         known = place.names()
-        # What is no local name may have been meant to be one; there its likeness says nothing.
+        # Only local names are likely to be mistaken for one; for others, similarity says nothing.
         for other, likeness in _most_similar(node.id, known):
             yield place.replace("variable", node, other, 0.5 + 0.5 * likeness if node.id in known else 0.6)
 
@@ -208,7 +208,7 @@ def _attribute(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _attributes_used(place: EditSite) -> dict[tuple[str, bool], list[str]]:
-    """By object, and whether they are called."""
+    """Attributes by object, and whether they are called."""
     around = place.statement.owner or place.statement.function
     nodes = list(ast.walk(around)) if around is not None else []
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -226,7 +226,7 @@ def _most_similar(name: str, known: Sequence[str]) -> list[tuple[str, float]]:
 
 
 def _default(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """Something that may be None where a sequence or a string is needed."""
+    """Add a default to a value that may be None where a sequence or a string is needed."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
         argument = node.args[0]
         if node.func.id in _OVER_SEQUENCES and isinstance(argument, ast.Name | ast.Attribute | ast.Call):

@@ -1,4 +1,4 @@
-"""What the reproduction says about the bug: the words it uses, and the exception that left the repository's code."""
+"""Hints from the reproduction: its words, and the exception that left the repository's code."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _NO_ATTRIBUTE = re.compile(r"'\w+' object has no attribute '(\w+)'")
 
 @dataclass(frozen=True)
 class Hints:
-    """All of it is anyone's text: it proposes edits and proves nothing."""
+    """Hints are untrusted text: they suggest edits and prove nothing."""
 
     strings: tuple[str, ...] = ()
     """String constants of the reproduction."""
     exceptions: tuple[str, ...] = ()
-    """Names of exception types that it speaks of."""
+    """Names of exception types in it."""
     unbound: str = ""
-    """A name that had no value."""
+    """A name without a value."""
     attribute: str = ""
-    """An attribute that an object did not have."""
+    """An attribute that an object lacked."""
 
 
 def hints(sources: Iterable[str], frames: tuple[Raised, ...]) -> Hints:
-    """From the reproduction's source, as far as it is Python, and the frames that the exception passed."""
+    """Extract hints from the reproduction's source, if it is Python, and the frames that the exception passed."""
     strings: dict[str, None] = {}
     exceptions: dict[str, None] = {}
     for source in sources:
@@ -54,7 +54,7 @@ def hints(sources: Iterable[str], frames: tuple[Raised, ...]) -> Hints:
 
 
 def functions_named(source: str, name: str) -> Iterator[str]:
-    """The sources of the functions of that name; none for what is not Python."""
+    """The sources of the functions of that name; none if the file is not Python."""
     try:
         tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""Templates for what is missing around a statement: an order, an argument passed on, a form, a twin."""
+"""Templates for something missing around a statement: an order, a passed-on argument, a conversion, a twin."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scrout.fix.repair.source import Function
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
 _PASSED_ON = ("kwargs", "kw", "options", "opts")
-"""What functions call a mapping that they hand on."""
+"""Usual names of a mapping that functions pass on."""
 _CONVERSIONS = ("list({})", "str({})", "tuple({})", "int({})", "dict({})", "{}.strip()", "{}.lower()", "{}.copy()")
 MOST_TWINS = 4
 MOST_CONVERSIONS = 4
 
 
 def _order(place: EditSite) -> Iterator[Edit]:
-    """A statement in front of the one before it, where both are about the same thing."""
+    """Swap a statement with the one before it, if both are about the same thing."""
     statement = place.statement
     block = statement.block
     at = block.index(statement.node)
@@ -37,13 +37,13 @@ def _order(place: EditSite) -> Iterator[Edit]:
 
 
 def _about(node: ast.stmt) -> set[str]:
-    """The names that a statement speaks of; of `self`, its attributes."""
+    """The names in a statement; of `self`, its attributes."""
     found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {"self", "cls"}
     return found | {f".{one.attr}" for one in ast.walk(node) if isinstance(one, ast.Attribute)}
 
 
 def _outdented(place: EditSite) -> Iterator[Edit]:
-    """The last statement of a block, behind the block."""
+    """Move the last statement of a block out of the block."""
     statement = place.statement
     parent = place.in_file(_parents).get(id(statement.node))
     if not isinstance(parent, ast.If | ast.For | ast.While | ast.With) or parent.body is not statement.block:
@@ -68,7 +68,7 @@ def _parents(place: EditSite) -> dict[int, ast.AST]:
 
 
 def _passed_on(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """`*args` and `**kwargs` of the function, in a call that lacks them."""
+    """Pass `*args` and `**kwargs` of the function to a call that lacks them."""
     function = place.statement.function
     if not isinstance(node, ast.Call) or function is None or not isinstance(node.func, ast.Name | ast.Attribute):
         return
@@ -85,7 +85,7 @@ def _passed_on(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _twin(place: EditSite) -> Iterator[Edit]:
-    """The statement once more, for another attribute that the class sets in the same way as this one."""
+    """Repeat the statement for another attribute that the class sets in the same way."""
     node, owner = place.statement.node, place.statement.owner
     if owner is None or not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr) or not place.starts_line():
         return
@@ -106,7 +106,7 @@ def _is_own(node: ast.AST) -> bool:
 
 
 def _own_attributes(place: EditSite) -> list[str]:
-    """Attributes that the class gives a value."""
+    """Attributes that the class assigns."""
     found: Counter[str] = Counter()
     for node in ast.walk(place.statement.owner) if place.statement.owner else ():
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node):
@@ -115,7 +115,7 @@ def _own_attributes(place: EditSite) -> list[str]:
 
 
 def _converted(place: EditSite) -> Iterator[Edit]:
-    """A parameter brought into form before anything is done with it."""
+    """Convert a parameter before its first use."""
     function = place.statement.function
     if function is None or _first(function) is not place.statement.node or not place.starts_line():
         return
@@ -132,13 +132,13 @@ def _converted(place: EditSite) -> Iterator[Edit]:
 
 
 def _first(function: Function) -> ast.stmt:
-    """The first statement that is no docstring."""
+    """The first statement that is not a docstring."""
     body = function.body
     return body[1] if len(body) > 1 and ast.get_docstring(function, clean=False) is not None else body[0]
 
 
 def _calls_on(place: EditSite) -> dict[str, list[str]]:
-    """What the file calls on names, by name, the name left open."""
+    """Calls that the file makes with names, with the name left open."""
     found: dict[str, dict[str, None]] = {}
     for node in ast.walk(place.text.tree):
         if not isinstance(node, ast.Call) or node.keywords:

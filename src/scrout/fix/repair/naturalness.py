@@ -1,6 +1,6 @@
-"""How usual a piece of code is in its project: an edit that says what the code says elsewhere is likelier to be meant.
+"""How usual a piece of code is in its project: an edit that repeats the project's habits is likelier to be right.
 
-Words are counted as they stand, by two before them. No types, no names resolved: a ranking, not a proof.
+Counts words by the two words before them. It knows no types and resolves no names: a ranking, not a proof.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _WORD = re.compile(
 _OWN = re.compile(r"[A-Za-z_\"']")
 _COMMENT = re.compile(r"#[^\n]*")
 WEIGHTS = (0.55, 0.3, 0.14)
-"""Of what follows the two words before, of what follows the last one, and of the word by itself."""
+"""Weights of the trigram, the bigram and the single word."""
 NEVER = 1e-3
-"""The least probability of a name or a string,"""
+"""Minimum probability of a name or a string,"""
 ANYWHERE = 0.05
-"""and of a sign, a keyword or a number: those are nobody's own."""
+"""and of a sign, a keyword or a number, which all projects share."""
 AROUND = 60
-"""Characters around an edit that are looked at: two words."""
+"""Context of an edit in characters: enough for two words."""
 USUALLY = 0.3
-"""What code has that is as usual as any."""
+"""Value for code that is as usual as any."""
 
 
 class Naturalness:
-    """What the given sources say, counted once."""
+    """Word counts of the given sources."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self.ones: Counter[str] = Counter()
@@ -48,7 +48,7 @@ class Naturalness:
         self.total = max(1, self.ones.total())
 
     def probability(self, first: str, second: str, word: str) -> float:
-        """Of a word behind two others."""
+        """Probability of a word after two others."""
         three = self.threes[first, second, word] / max(1, self.twos[first, second])
         two = self.twos[second, word] / max(1, self.ones[second])
         by_three, by_two, by_one = WEIGHTS
@@ -56,9 +56,7 @@ class Naturalness:
         return by_three * three + by_two * two + by_one * self.ones[word] / self.total + floor
 
     def usual(self, source: str, edit: Edit) -> float:
-        """From 0 to 1: the geometric mean of the probabilities of the words that the edit brings, and of two after
-        them.
-        """
+        """From 0 to 1: the geometric mean of the probabilities of the edit's words, and of the two after them."""
         before = _said(source[max(0, edit.start - AROUND) : edit.start])[-2:]
         after = _said(source[edit.end : edit.end + AROUND])[:2]
         old, new = _said(edit.before), _said(edit.after)
@@ -81,7 +79,7 @@ def _mean(probabilities: Sequence[float]) -> float:
 
 
 def words(source: str) -> list[str]:
-    """Names, numbers, strings and signs, and where a line begins; no comments."""
+    """Names, numbers, strings, signs and line starts; no comments."""
     return ["\n" if word[0] == "\n" else word for word in _WORD.findall(_COMMENT.sub("", source))]
 
 

@@ -1,8 +1,8 @@
-"""The $0 fixer: a search over small edits, guided by the verified reproduction. No model, no network.
+"""The free fixer: a search over small edits, guided by the verified reproduction. No model, no network.
 
-An edit is proposed when the reproduction then passes, no test and no example in a docstring that held before fails, a
-passing test runs the edited statement, and no edit of another statement does as well. Else nothing is: a wrong patch
-costs more than none.
+An edit is proposed if the reproduction passes with it, no passing test or docstring example breaks, a passing test
+executes the edited statement, and no edit of another statement does as well. Otherwise, nothing is proposed: a wrong
+patch costs more than none.
 """
 
 from __future__ import annotations
@@ -39,34 +39,38 @@ from scrout.sandbox.workspace import Base, Workspace
 from scrout.text import duration, plural
 
 MAX_SOURCE_BYTES = 500_000
-"""Larger files are generated ones, and slow to parse."""
+"""Larger files are generated, and slow to parse."""
 BEFORE_CONTRAST = 48
-"""Candidates to try before the search waits for what passing tests ran."""
+"""Number of candidates to try before waiting for the lines that passing tests ran."""
 MOST_CONTRASTS = 3
-"""Test files that are watched, where some are near the code."""
+"""Maximum number of test files to watch, if some are near the code."""
 CONTRAST_TIMEOUT_S = 8.0
 BATCHES = (32, 96, 96, 160)
-"""Candidates that share an interpreter: few at first, because the first ones are the likeliest; then as the last."""
+"""Batch sizes of candidates that share an interpreter: small at first, because the first candidates are the
+likeliest; then as the last.
+"""
 MOST_NEAR_TESTS = 300
-"""Of those that passed, the number that an edit is tried on first."""
+"""Number of passing tests to try an edit on first."""
 NONE_ESCAPED = 2.5
-"""How much likelier a default is when the exception that escaped speaks of None."""
+"""Factor for a default if the escaped exception mentions None."""
 MOST_RIVALS = 8
-"""Edits at other places that are tried against one that is accepted: with more of them, tests tell too little."""
+"""Maximum number of edits at other places to try against an accepted one: with more of them, the tests cannot tell
+enough.
+"""
 MOST_ACCEPTED = 3
-"""Edits of one statement that all tests accept, of which one is taken."""
+"""Maximum number of edits of one statement that all tests accept, of which one is taken."""
 FOR_TESTS = 0.4
-"""The part of the time that is kept for judging those that pass."""
+"""Share of the time reserved for judging candidates that pass."""
 SMALLEST = 1e-6
-"""Scores that differ by less are equal."""
+"""Scores with a smaller difference are equal."""
 SAY_EVERY_S = 0.5
 
 _NEAR = {"pytest": ("pytest", "-o", "addopts=", "-p", "no:cacheprovider", "-q"), "unittest": ("unittest", "-q", "-f")}
-"""How tests near the code are run, by their names."""
+"""How tests near the code are run, keyed by their names."""
 
 Progress = Callable[[str], None]
 Accept = Callable[[str], Awaitable[str]]
-"""Gets a patch, and gives a reason to refuse it; empty: there is none."""
+"""Called with a patch; returns a reason to refuse it, or empty."""
 
 
 def _silent(_: str) -> None:
@@ -83,7 +87,7 @@ async def repair(
 ) -> Attempt:
     """Search for a small edit after which the verified reproduction passes and no passing test fails.
 
-    `accept` has the last word on an edit that passes.
+    `accept` may refuse an edit that passes.
     """
     started = time.monotonic()
 
@@ -106,7 +110,7 @@ async def repair(
         return attempt("not_applicable", str(error))
     except TimeoutError:
         if not clock.expired():
-            raise  # somebody else's
+            raise  # not one of this search
         stop = "timeout"
     finally:
         await search.close()
@@ -117,7 +121,7 @@ async def repair(
 
 
 def _why_not(gated: GatedHandoff, task_sandbox: TaskSandbox) -> str:
-    """Empty, or why there is nothing to search with."""
+    """Why there is nothing to search with; empty: the search can start."""
     reproduction = gated.handoff.reproduction
     if not gated.kept or reproduction is None or not reproduction.command:
         return f"no verified reproduction to search with ({gated.reason or gated.verdict})"
@@ -132,12 +136,12 @@ def _why_not(gated: GatedHandoff, task_sandbox: TaskSandbox) -> str:
 
 @dataclass(frozen=True)
 class _File:
-    """A source file as text, and how to get its bytes back."""
+    """A source file as text, which can be encoded back to its bytes."""
 
     path: str
     text: str
     mark: bytes = b""
-    """A UTF-8 byte order mark, which is no part of the source."""
+    """A UTF-8 byte order mark, which is not part of the source."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ class _Candidate:
         return f"{self.edit.kind} at {where}: `{before}` became `{after}`"
 
     def moved(self, line: int) -> int | None:
-        """Where a line of the file is with the edit; None: it is part of what is edited."""
+        """The line's position after the edit; None: it is part of the edit."""
         if line < self.statement.first_line:
             return line
         last = max(self.statement.last_line, self.edit.line + self.edit.before.count("\n"))
@@ -183,11 +187,11 @@ class _Tests:
 
 
 class _Untestable(Exception):
-    """The project has tests, but none passes here: an edit that fixes could not be told from one that only hides."""
+    """The project has tests, but none passes here, so an edit that fixes cannot be told from one that only hides."""
 
 
 class _Search:
-    """One search: first `prepare`, then `run`."""
+    """One search: call `prepare`, then `run`."""
 
     def __init__(
         self,
@@ -216,26 +220,26 @@ class _Search:
         self.wording: Naturalness | None = None
         self.failing = ExecutionTrace({}, ())
         self.passing: Spectrum = {}
-        """What passing tests ran, once it is known."""
+        """Lines that passing tests ran, once known."""
         self.trials = Trials(task_sandbox, self.command, self.files)
         self.near: Trials | None = None
-        """The same for tests near the code, once they are known."""
+        """The same for tests near the code, once known."""
         self.fast = False
-        """Whether many edits are tried in one sandbox."""
+        """Whether several edits share a sandbox."""
         self.contrast: asyncio.Task[Contrast] | None = None
         self.suite: Suite | None = None
         self.whole_baseline: asyncio.Task[_Tests | None] | None = None
         self.kept: list[_Candidate] = []
         """Candidates that pass so far, and are not refused yet."""
         self.examples: dict[str, frozenset[Example]] = {}
-        """Of the files in question, the examples in docstrings that hold without an edit."""
+        """Docstring examples of the suspect files that pass without an edit."""
         self.tried = 0
         self.waiting_score = 0.0
-        """The best score of those that wait for others to be tried with."""
+        """Best score of the candidates that wait for others to fill a batch."""
         self.doubt = ""
-        """Why edits that pass were not taken."""
+        """Why passing edits were not taken."""
         self.unmended: frozenset[str] = frozenset()
-        """Tests that failed before and fail with the last edit that was accepted too, as far as they were run."""
+        """Tests that failed before, and still fail with the last accepted edit, if they were run."""
         self.said_at = 0.0
         self.checked = ""
 
@@ -244,7 +248,7 @@ class _Search:
         return f"{plural(self.tried, 'edit')} tried on {suspects} in {duration(time.monotonic() - self.started)}"
 
     async def prepare(self) -> str:
-        """Find the suspects; empty, or why there is nothing to search."""
+        """Find the suspects; returns why there is nothing to search, or empty."""
         self._say("running the reproduction", now=True)
         async with self._workspace() as workspace:
             watching = asyncio.create_task(replay(self.task_sandbox, workspace, self.command, watch=True))
@@ -253,9 +257,10 @@ class _Search:
             seen, self.suite = watching.result(), finding.result() or self._own_suite()
         if seen.exit_code == 0:
             return "the reproduction passes on the unchanged repository"
-        # Without a witness, because the command sets PYTHONPATH itself or was killed, the scout's word has to do.
+        # Without an execution trace, because the command sets PYTHONPATH itself or was killed, rely on the scout's
+        # files.
         self.failing = seen.execution_trace or _claimed(self.handoff)
-        # What the command names says what is right, whatever it is called: it is no place for an edit.
+        # Files that the command names define the expected behaviour, so they are never edited.
         own = {*self.files, *self._named()}
         paths = [path for path in self.failing.lines if path not in own and not belongs_to_tests(path)]
         self.sources = {file.path: file for file in _read(self.task_sandbox.base, paths)}
@@ -279,13 +284,13 @@ class _Search:
         return ""
 
     def _own_suite(self) -> Suite | None:
-        """The test files that a run of pytest names: tests too, where no other ones are found by their names."""
+        """The test files that a pytest command names: also tests, if none are found by name."""
         files = tuple(path for path in self._named() if self.task_sandbox.base.read(path) is not None)
         is_pytest = self.trials.invocation is not None and self.trials.invocation.name == "pytest"
         return Suite("pytest", files) if is_pytest and files else None
 
     def _reproduction(self) -> Iterator[str]:
-        """The sources that the reproduction consists of: tests that it names, its own files, files that it names."""
+        """The sources of the reproduction: tests that it names, its own files, files that it names."""
         named = {file.path: file.text for file in _read(self.task_sandbox.base, self._named())} | self.files
         for word in self._words():
             path, *names = word.split("::")
@@ -304,14 +309,16 @@ class _Search:
             return self.command.split()
 
     async def close(self) -> None:
-        """End what still runs."""
+        """End all background work."""
         await _abandon([task for task in (self.contrast, self.whole_baseline) if task is not None])
         self.trials.close()
         if self.near is not None:
             self.near.close()
 
     async def run(self) -> _Candidate | None:
-        """The candidate that reproduction, tests and `accept` leave; None: there is none, or several would do."""
+        """The candidate that the reproduction, the tests and `accept` leave; None: none, or several are equally
+        good.
+        """
         async with aclosing(self._hinted()) as hinted:
             async for open_score, passed in hinted:
                 self.kept += passed
@@ -319,7 +326,7 @@ class _Search:
                     continue
                 await self._know_passing()
                 late = self._left_s() < FOR_TESTS * self.settings.max_seconds
-                # What is still to be tried can be no better than its score.
+                # Untried candidates cannot score higher than this.
                 while (one := self._best(0.0 if late else open_score)) is not None:
                     if await self._accepts(one):
                         return await self._unless_others_would_do(one)
@@ -332,7 +339,7 @@ class _Search:
         return None
 
     def _best(self, least: float) -> _Candidate | None:
-        """What most speaks for, if that is so much; it is no longer kept. None: there is none that may be proposed."""
+        """Remove and return the best candidate; None: none may be proposed."""
         standings = [(self._standing(one), -at) for at, one in enumerate(self.kept)]
         weight, at = max(standings, default=(0.0, 0))
         return self.kept.pop(-at) if weight and weight >= least else None
@@ -341,12 +348,12 @@ class _Search:
         return can_stand(self._survivor(one), self.hints.strings)
 
     async def _unless_others_would_do(self, one: _Candidate) -> _Candidate | None:
-        """An accepted candidate, or a better one of the same statement; None: one of another statement would do."""
+        """An accepted candidate, or a better one of the same statement; None: one of another statement is as good."""
         accepted = [(len(self.unmended), one)]
         rivals = 0
         while (other := self._best(0.0)) is not None:
             if other.place == one.place:
-                # Tests that failed before and still do: another edit may mend those too, and then it is the better one.
+                # Some tests that failed before still fail: an edit that also fixes those is better.
                 if accepted[0][0] and len(accepted) < MOST_ACCEPTED and await self._accepts(other):
                     accepted.append((len(self.unmended), other))
                 continue
@@ -357,7 +364,7 @@ class _Search:
         return min(accepted, key=lambda pair: pair[0])[1]
 
     async def _accepts(self, one: _Candidate) -> bool:
-        """Whether all that can judge an edit accepts it. A hint could be forged, so the command itself comes first."""
+        """Whether all judges accept an edit. A trial's result could be forged, so the command itself runs first."""
         self._say(f"running tests on {one}", now=True)
         self._begin_whole()
         watching = asyncio.create_task(self._replayed(one))
@@ -381,8 +388,11 @@ class _Search:
             return await replay(self.task_sandbox, workspace, self.command, timeout_s=self.timeout_s, watch=True)
 
     async def _lost(self, one: _Candidate, execution_trace: ExecutionTrace | None, after: Contrast) -> str | None:
-        """A line of the file that reproduction or near tests ran before the edit, and do not run with it: skipped work
-        makes failures go away. Empty: there is none, or nobody could watch. None: near tests fail with the edit."""
+        """A line of the file that the reproduction or nearby tests ran before the edit, and no longer run with it,
+        because skipping work hides failures.
+
+        Empty: none, or no trace is available. None: nearby tests fail with the edit.
+        """
         assert self.contrast is not None
         contrast = await self.contrast
         if not contrast.finished or not after.finished:
@@ -398,7 +408,7 @@ class _Search:
         return next((f"{path}:{line}" for line, then in moved if then is not None and then not in now), "")
 
     async def _examples_hold(self, one: _Candidate) -> bool:
-        """Whether the examples in the file's docstrings that held before still do."""
+        """Whether the docstring examples of the file that passed before still pass."""
         path = one.file.path
         if ">>>" not in one.file.text:
             return True
@@ -420,7 +430,7 @@ class _Search:
             workspace.remove()
 
     def _survivor(self, one: _Candidate) -> Survivor:
-        """With the suspicion that there is by now: the first candidates are tried before it is known what tests run."""
+        """The candidate with its current suspicion: the first ones are tried before it is known what tests run."""
         path, statement = one.file.path, one.statement
         scores = (known.score for known in self.suspects if (known.path, known.first_line) == one.place)
         suspicion = max(scores, default=0.0)
@@ -430,9 +440,9 @@ class _Search:
         return Survivor(path, statement.first_line, one.file.text, one.edit, score, tested)
 
     async def _hinted(self) -> AsyncGenerator[tuple[float, list[_Candidate]], None]:
-        """The best score of what is left to try, and those of the last batch that pass, or do in a quick trial."""
+        """The best score of the untried candidates, and those of the last batch that pass, or pass in a quick trial."""
         window: deque[tuple[float, asyncio.Task[list[_Candidate]]]] = deque()
-        # Where a batch is one candidate: deeper than there are slots, so that one that hangs does not hold up the rest.
+        # With batches of one: more than there are slots, so that one that hangs does not delay the rest.
         depth = self.jobs if self.fast else 4 * self.jobs
         open_score = 1.0
         try:
@@ -452,14 +462,14 @@ class _Search:
             await _abandon(task for _, task in window)
 
     async def _batches(self) -> AsyncGenerator[list[_Candidate], None]:
-        """The candidates in order, some at a time; one at a time where each needs a sandbox of its own."""
+        """The candidates in order, in batches; one at a time if each needs its own sandbox."""
         batch: list[_Candidate] = []
         aside: list[_Candidate] = []
         sizes = iter(BATCHES if self.fast else (1,))
         size = next(sizes)
         async with aclosing(self._candidates()) as candidates:
             async for candidate in candidates:
-                # At module level an edit takes an import for each trial: such ones wait for company.
+                # At module level, an edit takes an import for each trial: collect such candidates.
                 cold = self.trials.warm and candidate.statement.outermost is None
                 (aside if cold else batch).append(candidate)
                 self.waiting_score = aside[0].score if aside else 0.0
@@ -485,8 +495,10 @@ class _Search:
             return await self._screened([one for one, code in zip(batch, codes, strict=True) if code in (0, None)])
 
     async def _screened(self, hinted: list[_Candidate]) -> list[_Candidate]:
-        """Without those that may not be proposed, or break near tests in a quick trial: most that suit the reproduction
-        alone do."""
+        """The candidates that may be proposed and do not break nearby tests in a quick trial.
+
+        Most that only fit the reproduction break one.
+        """
         if hinted:
             await self._know_passing()
         hinted = [one for one in hinted if self._standing(one)]
@@ -495,14 +507,15 @@ class _Search:
         if near is None:
             return hinted
         trials = [EditTrial(one.file.path, one.edit, one.statement) for one in inside]
-        # What cannot be tried warm is code that these tests do not load.
+        # If it cannot be tried warm, these tests do not load that code.
         codes = await near.run(trials, {one.file.path: one.file.text for one in inside}, only_warm=True)
-        # One at its time limit says more of the machine than of the edit, which the reproduction has just passed.
+        # A trial at its time limit says more about the machine than about the edit, which has just passed the
+        # reproduction.
         broken = {id(one) for one, code in zip(inside, codes, strict=True) if code not in (0, None, STOPPED)}
         return [one for one in hinted if id(one) not in broken]
 
     async def _near_trials(self) -> Trials | None:
-        """Trials of near tests that pass without an edit; None: there are none."""
+        """Trials of nearby tests that pass without an edit; None: there are none."""
         if self.near is None and self.contrast is not None:
             contrast = await self.contrast
             names = sorted(contrast.passed)[:MOST_NEAR_TESTS]
@@ -513,7 +526,7 @@ class _Search:
         return self.near if self.near is not None and self.near.warm else None
 
     async def _survives(self, candidate: _Candidate) -> bool:
-        # A hint is followed at once: waiting for a slot would be waiting for a batch.
+        # Test a hint immediately: waiting for a slot would mean waiting for a batch.
         async with nullcontext() if self.fast else self.slots, self._workspace(candidate) as workspace:
             self.tried += not self.fast
             self._say(f"{self.tried} edits tried, now {candidate}")
@@ -521,7 +534,7 @@ class _Search:
         return done.exit_code == 0
 
     async def _candidates(self) -> AsyncGenerator[_Candidate, None]:
-        """Edits by suspicion times prior: first with what the failing run alone shows, later with contrast."""
+        """Edits by suspicion times prior: first from the failing run alone, later with contrast."""
         ordered = self._ordered()
         seen: set[tuple[str, Edit]] = set()
         while (candidate := next(ordered, None)) is not None and len(seen) < self.settings.max_candidates:
@@ -534,14 +547,14 @@ class _Search:
                 ordered = self._ordered()
 
     async def _know_passing(self) -> None:
-        """Wait for what passing tests ran, and rank the suspects by it."""
+        """Wait for the lines that passing tests ran, and rank the suspects by them."""
         if self.contrast is None or self.passing:
             return
         contrast = await self.contrast
         if not contrast.passed:
             raise _Untestable(
-                "no test near the code passes here even without an edit, so a fix could not be told from an accident; "
-                "install what the tests need into the project's .venv"
+                "no test near the code passes here, even without an edit, so no fix could be confirmed; install what "
+                "the tests need into the project's .venv"
             )
         self.passing = contrast.spectrum
         self.suspects = self._rank(self.passing)
@@ -551,10 +564,10 @@ class _Search:
         return rank(texts, self.failing, passing, self.handoff, self.files)
 
     def _ordered(self) -> Iterator[_Candidate]:
-        """Every edit of every suspect, best first. Lazy, because making one costs a compilation."""
+        """Every edit of every suspect, best first. Lazy, because each edit costs a compilation."""
         heap: list[tuple[float, int, _Candidate, Iterator[_Candidate]]] = []
         for place, suspect in enumerate(self.suspects):
-            # No edit of this suspect or of a later one can be better than its score.
+            # No edit of this suspect or of a later one can score higher.
             while heap and -heap[0][0] >= suspect.score:
                 yield from self._next(heap)
             self._push(heap, place, self._edits_of(suspect))
@@ -576,12 +589,14 @@ class _Search:
         file, statement = self.sources[suspect.path], suspect.statement
         for edit, _ in edits_of(file.text, [statement], self.priors, self.hints, self.wording):
             said = f"{self.settings.seed} {file.path} {edit.start} {edit.end} {edit.after}"
-            # Equally likely ones are tried in an order that the seed decides, and nothing else.
+            # The seed decides the order of equally likely edits, and nothing else.
             tie = crc32(said.encode()) / 2**32 * SMALLEST
             yield _Candidate(file, edit, statement, suspect.score * min(1.0, edit.prior) + tie)
 
     async def _tests_accept(self, candidate: _Candidate) -> bool:
-        """Whether what passed before still passes: the whole suite where it ends in time, else related tests."""
+        """Whether tests that passed before still pass: the whole suite if it finishes in time, otherwise related
+        tests.
+        """
         assert self.whole_baseline is not None and self.contrast is not None
         whole = await self.whole_baseline
         if whole is None:
@@ -594,7 +609,9 @@ class _Search:
         return await self._still_pass(candidate, whole)
 
     def _begin_whole(self) -> None:
-        """The whole suite without an edit, beside the search: without it a wrong edit may be taken for want of time."""
+        """Run the whole suite without an edit in the background: without it, lack of time may let a wrong edit
+        through.
+        """
         if self.suite is not None and self.whole_baseline is None:
             self.whole_baseline = asyncio.create_task(self._baseline((), self._left_s() / 2))
 
@@ -607,14 +624,14 @@ class _Search:
         return run.finished and tests.passed <= run.passed
 
     async def _baseline(self, files: tuple[str, ...], timeout_s: float) -> _Tests | None:
-        """These tests on the unchanged repository; None: they do not end in time, or none passes."""
+        """These tests on the unchanged repository; None: they do not finish in time, or none passes."""
         assert self.suite is not None
         async with self._workspace() as workspace:
             run = await run_suite(self.task_sandbox, workspace, self.suite, files, timeout_s=timeout_s)
         return _Tests(files, run.passed, run.replay.seconds, run.failed) if run.finished and run.passed else None
 
     async def _contrast(self, candidate: _Candidate | None = None) -> Contrast:
-        """What the nearest passing tests run, without an edit or with one."""
+        """The lines that the nearest passing tests run, without an edit or with one."""
         assert self.suite is not None
         async with self._workspace(candidate) as workspace:
             suite, wanted = self.suite, list(self.sources)
@@ -622,7 +639,7 @@ class _Search:
             return await contrast_of(self.task_sandbox, workspace, wanted, self._watched(), *how)
 
     def _watched(self) -> tuple[str, ...]:
-        """Test files: those that the reproduction names, then those near what it ran; all where there are none."""
+        """Test files: those that the reproduction names, then those near the code it ran; all if there are none."""
         assert self.suite is not None
         near = [*self._named(), *related_tests(self.task_sandbox.base, list(self.sources))]
         known = tuple(path for path in dict.fromkeys(near) if path in self.suite.files)
@@ -630,7 +647,7 @@ class _Search:
 
     @asynccontextmanager
     async def _workspace(self, candidate: _Candidate | None = None) -> AsyncIterator[Workspace]:
-        """A fresh workspace with the reproduction's files and, where given, the edit."""
+        """A new workspace with the reproduction's files and, if given, the edit."""
         workspace = self.task_sandbox.fresh()
         try:
             for path, content in self.files.items():
@@ -662,7 +679,7 @@ def _claimed(handoff: Handoff) -> ExecutionTrace:
 
 
 def _read(base: Base, paths: Iterable[str]) -> Iterator[_File]:
-    """The files at the base commit, as far as they are UTF-8. Paths come from inside the sandbox: any may be forged."""
+    """The files at the base commit that are UTF-8. Paths come from inside the sandbox and may be forged."""
     for path in sorted(paths):
         parts: Sequence[str] = PurePosixPath(path).parts
         if not parts or parts[0] in ("/", ".git") or ".." in parts or not path.isprintable():
@@ -678,13 +695,13 @@ def _read(base: Base, paths: Iterable[str]) -> Iterator[_File]:
 
 
 def _one_line(source: str) -> str:
-    """Source as part of a sentence: it is anyone's, so without control characters and not too much of it."""
+    """Source as part of a sentence: it is untrusted, so without control characters, and shortened."""
     words = " ".join(source.split())
     return "".join(character for character in words[:100] if character.isprintable())
 
 
 async def _finish(*tasks: asyncio.Task[object]) -> None:
-    """Wait for all; when cut short, for their end."""
+    """Wait for all tasks; when cancelled, wait until they have ended."""
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -692,12 +709,15 @@ async def _finish(*tasks: asyncio.Task[object]) -> None:
 
 
 async def _soon(task: asyncio.Task[list[_Candidate]]) -> bool:
-    """Whether it has ended; waits for that, and not so long that nobody looks at the clock."""
+    """Whether the task has ended; waits for a short time only, so that the caller can check the clock."""
     return bool((await asyncio.wait([task], timeout=SAY_EVERY_S))[0])
 
 
 async def _abandon(tasks: Iterable[asyncio.Task[object]]) -> None:
-    """End what has not ended. Cancelled once each: twice, asyncio waits forever for a process it is just starting."""
+    """Cancel unfinished tasks.
+
+    Only once each: after a second cancel, asyncio waits forever for a process that is just starting.
+    """
     pending = [task for task in tasks if not task.done()]
     for task in pending:
         if not task.cancelling():

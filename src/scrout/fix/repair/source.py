@@ -1,4 +1,4 @@
-"""A Python source as text and as statements, and the way from the parser's positions to characters."""
+"""A Python source as text and as statements, and the conversion of parser positions to characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Pass, ast.Global, ast.No
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement without the statements inside it: of an `if` or a `def`, the header alone."""
+    """A statement without the statements inside it: of an `if` or a `def`, only the header."""
 
     node: ast.stmt
     first_line: int
@@ -27,26 +27,26 @@ class Statement:
     """The function around it; None: module or class level."""
     owner: ast.ClassDef | None
     top: ast.stmt
-    """The statement at module level that holds it, or itself."""
+    """The statement at module level that contains it, or itself."""
     block: Sequence[ast.stmt]
-    """The statements of its block, itself among them."""
+    """The statements of its block, including itself."""
     outermost: Function | None
     """The outermost function around it."""
 
     @property
     def alone(self) -> bool:
-        """The only one of its block."""
+        """Whether it is the only statement of its block."""
         return len(self.block) == 1
 
 
 def statements(source: str) -> tuple[Statement, ...]:
-    """The statements in which an edit can be made, in order; none for what is not Python."""
+    """The statements that can be edited, in order; none if it is not Python."""
     return parse(source).statements
 
 
 @dataclass(frozen=True)
 class Text:
-    """Source with its statements, and the way from the parser's positions (lines, UTF-8 columns) to characters."""
+    """Source with its statements, and the conversion of parser positions (lines, UTF-8 columns) to characters."""
 
     source: str
     lines: Sequence[str]
@@ -55,7 +55,7 @@ class Text:
     newline: str = "\n"
     tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
     known: dict[object, Any] = field(default_factory=dict, compare=False)
-    """What templates have found out about it."""
+    """Cache of templates' findings."""
 
     def offset(self, line: int, column: int) -> int:
         text = self.lines[line - 1]
@@ -71,14 +71,14 @@ class Text:
         return self.source[start:end]
 
     def starts_line(self, node: ast.stmt) -> bool:
-        """Whether nothing stands in front of a statement; an `elif` counts as something."""
+        """Whether a statement is the first on its line; an `elif` counts as something before it."""
         start = self.span(node)[0]
         return not self.source[self.starts[node.lineno - 1] : start].strip() and not self.source.startswith(
             "elif", start
         )
 
     def indented(self, node: ast.stmt) -> str:
-        """The statement with the spaces in front of its first line."""
+        """The statement with the spaces before its first line."""
         return self.source[self.starts[node.lineno - 1] : self.span(node)[1]]
 
     def whole(self, node: ast.stmt) -> tuple[int, int]:
@@ -95,14 +95,19 @@ class Text:
         return low + 1
 
     def compiles(self, start: int, end: int, after: str, statement: Statement) -> bool:
-        """Whether the source does with that span replaced. The function around it is enough to tell, and faster."""
+        """Whether the source compiles with that span replaced.
+
+        Compiling the surrounding function is enough, and faster.
+        """
         owner, first, last = self.unit(statement)
         if not first <= start <= end <= last:
             return _compiles(self.source[:start] + after + self.source[end:])
         return _compiles(owner + self.source[first:start] + after + self.source[end:last])
 
     def unit(self, statement: Statement) -> tuple[str, int, int]:
-        """What can be compiled by itself: a class line to put in front or nothing, and a span of whole lines."""
+        """The smallest part that can be compiled alone: a class line to prepend or nothing, and a span of whole
+        lines.
+        """
         outermost, top = statement.outermost, statement.top
         if outermost is not None and isinstance(top, ast.ClassDef) and outermost in top.body:
             first, last = self.whole(outermost)
@@ -144,7 +149,7 @@ def _compiles(source: str) -> bool:
 
 @dataclass(frozen=True)
 class _Around:
-    """What holds a block."""
+    """The context of a block."""
 
     function: Function | None = None
     owner: ast.ClassDef | None = None
@@ -180,7 +185,7 @@ def _statements(tree: ast.Module) -> tuple[Statement, ...]:
 
 
 def _editable(node: ast.stmt) -> bool:
-    """Imports, docstrings, class headers and `def` headers without defaults have nothing to edit."""
+    """Imports, docstrings, class headers and `def` headers without defaults cannot be edited."""
     if isinstance(node, ast.Expr):
         return not isinstance(node.value, ast.Constant)
     if isinstance(node, Function):
@@ -196,8 +201,10 @@ def _own_lines(node: ast.stmt) -> tuple[int, int]:
 
 
 def header(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a node in which to edit: no statements inside it, no annotations, and no f-strings, whose insides
-    have wrong positions before Python 3.12."""
+    """The parts of a node that can be edited.
+
+    No statements inside it, no annotations, and no f-strings, whose parts have wrong positions before Python 3.12.
+    """
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue

@@ -1,6 +1,6 @@
-"""Which lines the project's passing tests run, and how many of those tests: the contrast to what the reproduction ran.
+"""The lines that the project's passing tests run, and how many tests run each: the contrast to the failing run.
 
-It only orders a search. The counts come from inside the sandbox and may be forged; that costs time and no more.
+It only orders a search. The counts come from inside the sandbox and may be forged, which only costs time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Spectrum = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class Contrast:
-    """What passing tests ran, and which ones they were."""
+    """The lines that passing tests ran, and the names of these tests."""
 
     spectrum: Spectrum
     passed: frozenset[str] = frozenset()
@@ -41,7 +41,7 @@ async def contrast_of(
     runner: Literal["pytest", "unittest"] = "pytest",
     options: str = "",
 ) -> Contrast:
-    """Of these test files; empty: nothing came back."""
+    """The contrast of these test files; empty: no result."""
     order = {
         "root": str(task_sandbox.root(workspace)),
         "wanted": wanted,

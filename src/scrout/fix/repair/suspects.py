@@ -1,7 +1,7 @@
-"""Fault localization: which statements to suspect, from what ran when the reproduction failed and when tests passed.
+"""Fault localization: ranks statements by the lines that ran when the reproduction failed and when tests passed.
 
-Suspicion is a ranking, not a probability. What ran is reported from inside the sandbox and may be forged; that costs
-time and no more, because a suspect is only a place to try edits at.
+Suspicion is a ranking, not a probability. The traces come from inside the sandbox and may be forged. That only costs
+time, because a suspect is just a place to try edits.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from scrout.handoff import Handoff
 from scrout.sandbox.replay import ExecutionTrace, Raised
 
 MOST_SUSPECTS = 400
-"""More than a search gets to; a bound for the hostile and the huge."""
+"""More than any search reaches; a limit for hostile and huge repositories."""
 
 HANDOFF_FILE = 1.5
-"""How much more a statement is suspected when the scout named its file,"""
+"""Factor for statements in a file that the scout named,"""
 HANDOFF_REGION = 2.0
-"""or the very lines."""
+"""or on the exact lines."""
 ESCAPED = 3.0
-"""When an exception left the repository's code: the frame that raised it. Its callers get less, the farther away."""
+"""Bonus for the frame that raised an exception which left the repository's code. Callers get less with distance."""
 BRANCH = 0.9
-"""A condition against the statements that it led to."""
+"""Weight of a condition relative to the statements of its branch."""
 MODULE_LEVEL = 0.2
-"""Constants are wrong less often than code, every import runs them, and trying another one takes an import."""
+"""Constants are wrong less often than code, every import runs them, and trying one takes an import."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Suspect:
     path: str
     statement: Statement
     score: float
-    """1 is the most suspected one of the repository."""
+    """1 is the most suspicious statement of the repository."""
 
     @property
     def first_line(self) -> int:
@@ -57,7 +57,7 @@ def rank(
     handoff: Handoff,
     own: Collection[str] = (),
 ) -> tuple[Suspect, ...]:
-    """The statements that ran in the failing run, most suspected first. `own` are the reproduction's own files."""
+    """The statements that ran in the failing run, most suspicious first. `own` are the reproduction's own files."""
     frames = escaped(failing.raised, own)
     scored: list[tuple[float, str, Statement]] = []
     for path, source in sources.items():
@@ -84,7 +84,7 @@ def _times(passed: Mapping[int, int], lines: Iterable[int]) -> int:
 
 
 def _branch(node: ast.stmt, lines: range, ran: frozenset[int], passed: Mapping[int, int]) -> float:
-    """A condition is as suspect as the way it led: by how many passing tests it led the same way."""
+    """A condition is as suspicious as the branch it took: counts the passing tests that took the same branch."""
     if not isinstance(node, ast.If | ast.While | ast.For):
         return 0.0
     inside = range(node.body[0].lineno, (node.body[0].end_lineno or node.body[0].lineno) + 1)
@@ -95,7 +95,7 @@ def _branch(node: ast.stmt, lines: range, ran: frozenset[int], passed: Mapping[i
 
 
 def escaped(raised: Sequence[Raised], own: Collection[str]) -> tuple[Raised, ...]:
-    """The frames that the last exception to leave the repository's code passed, innermost first; () if none did."""
+    """The frames of the last exception that left the repository's code, innermost first; () if there was none."""
     outside = [one for one in raised if one.path in own] if own else list(raised)
     if not outside:
         return ()
@@ -112,7 +112,7 @@ def _named(handoff: Handoff, path: str, lines: range) -> float:
 
 
 def _guarded(node: ast.stmt) -> range:
-    """The lines of a `raise` that the condition is there for: where that is wrong, the condition is."""
+    """The lines of a `raise` that the condition guards: if the raise is wrong, so is the condition."""
     if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
         return range(node.body[-1].lineno, (node.body[-1].end_lineno or node.body[-1].lineno) + 1)
     return range(0)

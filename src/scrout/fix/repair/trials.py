@@ -1,8 +1,9 @@
 """Tries many edits on the reproduction quickly: one interpreter in one sandbox, forked for each edit.
 
-For a reproduction that is one plain Python command. Starting Python, a test runner and a project's dependencies costs
-many times what a typical test does, and is paid once a batch. Trials of a batch share a workspace and a user, so one
-could spoil or forge the next: a trial that passes is only a hint, which the caller confirms in a sandbox of its own.
+Works for a reproduction that is one plain Python command. Starting Python, a test runner and a project's dependencies
+takes many times as long as a typical test, and happens once per batch. Trials of a batch share a workspace and a user,
+so one could break or forge the next: a trial that passes is only a hint, which the caller confirms in a sandbox of its
+own.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _SCRIPT = (Path(__file__).with_name("inside") / "trials.py").read_text(encoding=
 _PYTHON = re.compile(r"(?:/\S+/)?python3?(?:\.\d+)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELL = re.compile(r"[;&|<>`$(){}*?!#~\n\\]")
-"""What a shell might make something of. Brackets are not among it: they name a test's parameters."""
+"""Characters that a shell may interpret. Brackets are not included, because test parameters use them."""
 SLOWER = 5
-"""How many times as long as the unedited run an edited one may take, and"""
+"""Maximum duration of an edited run, as a multiple of the unedited one,"""
 LEAST_S = 1.5
-"""what it may take in any case: a machine stalls, and a test that gets farther than before takes longer."""
+"""and its minimum: a machine may stall, and a test that gets farther than before takes longer."""
 CANNOT = -1
 """The answer for an edit that cannot be tried warm,"""
 STOPPED = 124
@@ -39,17 +40,17 @@ STOPPED = 124
 
 @dataclass(frozen=True)
 class Invocation:
-    """A plain Python command, taken apart."""
+    """A parsed Python command."""
 
     kind: Literal["module", "script"]
     name: str
     arguments: tuple[str, ...]
     settings: tuple[str, ...]
-    """Assignments in front of it."""
+    """Assignments before the command."""
 
 
 def parse(command: str) -> Invocation | None:
-    """The command as an invocation of Python; None: it is more than that, and only a shell can run it."""
+    """Parse a command as an invocation of Python; None if it needs a shell."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -83,7 +84,7 @@ class EditTrial:
 
 
 class Trials:
-    """Batches of trials of one reproduction: first `begin`, then `run`, `close` at the end."""
+    """Batches of trials of one reproduction: call `begin`, then `run`, and `close` at the end."""
 
     def __init__(self, task_sandbox: TaskSandbox, command: str, files: Mapping[str, str]) -> None:
         self.task_sandbox = task_sandbox
@@ -95,11 +96,11 @@ class Trials:
         self._timeout_s = 0.0
         self._warm_s = 0.0
         self._cold_s = 0.0
-        """What the unedited run takes."""
+        """Duration of the unedited run."""
         self._preload: tuple[str, ...] | None = None
-        """What the command imports from outside the repository; None: not known yet."""
+        """Modules that the command imports from outside the repository; None: unknown yet."""
         self._own: tuple[str, ...] = ()
-        """What it imports of the repository."""
+        """Modules of the repository that it imports."""
         self._tried = 0
         self._idle: list[Workspace] = []
 
@@ -109,13 +110,15 @@ class Trials:
         return self.invocation is not None
 
     def begin(self, exit_code: int, seconds: float, timeout_s: float) -> None:
-        """How the unedited command ends by itself, and how long it takes: in a fork it must end so too."""
+        """How the unedited command ends by itself, and how long it takes: in a fork it must end the same way."""
         self._exit_code, self._warm_s, self._cold_s, self._timeout_s = exit_code, seconds, seconds, timeout_s
 
     async def run(
         self, trials: Sequence[EditTrial], texts: Mapping[str, str], *, only_warm: bool = False
     ) -> list[int | None]:
-        """How each ended; None: nobody knows, because the command cannot be tried like this or one ended the batch."""
+        """How each trial ended; None: unknown, because the command cannot be tried like this or a trial ended the
+        batch.
+        """
         codes: dict[int, int] = {}
         inside = [index for index, trial in enumerate(trials) if trial.statement.outermost is not None]
         if self.warm and inside:
@@ -164,7 +167,7 @@ class Trials:
                 "name": self.invocation.name,
                 "arguments": self.invocation.arguments,
                 "argv": ["-c", _SCRIPT],
-                # pytest itself imports before its first test what can be shared.
+                # pytest itself imports the shareable modules before its first test.
                 "preload": () if warm and self.invocation.name == "pytest" else self._preload,
                 "own": self._own,
                 "learn": learn,
@@ -191,7 +194,7 @@ class Trials:
 
     @contextmanager
     def _workspace(self) -> Iterator[Workspace]:
-        """One that was used before, where there is: it holds what was compiled."""
+        """Reuses a workspace if possible, because it contains compiled files."""
         if self._idle:
             workspace = self._idle.pop()
         else:
@@ -206,7 +209,6 @@ class Trials:
         self._idle.append(workspace)
 
     def close(self) -> None:
-        """Remove the workspaces."""
         while self._idle:
             self._idle.pop().remove()
 

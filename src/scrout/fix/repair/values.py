@@ -1,4 +1,4 @@
-"""Templates for values: None and what is merely empty, constants of another kind, strings, and one more element."""
+"""Templates for values: None and empty values, constants of another kind, strings, and one more element."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from difflib import SequenceMatcher
 from scrout.fix.repair.edit_site import ATOMS, Edit, EditSite
 
 LIKE = 0.6
-"""How much a string must be like another one to be tried in its place."""
+"""Minimum similarity of a string to be tried in place of another."""
 MOST_LIKE = 4
 MOST_NUMBERS = 4
 LONGEST_STATEMENT = 120
-"""In expressions; a longer one is a table."""
+"""Maximum number of expressions; a longer display is a table."""
 _OTHER_KINDS = {
     "None": ("0", "1", '""', "False", "True", "[]", "{}", "()"),
     "True": ("None",),
@@ -25,7 +25,7 @@ _OTHER_KINDS = {
 
 
 def _truth(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """None and what is empty are both false, and not the same."""
+    """Swap tests for None and for emptiness, which are both false but not the same."""
     if id(node) in place.tests and isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         if _last_name(node) not in place.in_file(_flags):
             yield place.replace("none", node, f"{place.text.of(node)} is not None")
@@ -48,7 +48,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _flags(place: EditSite) -> frozenset[str]:
-    """Names that the file gives True or False, as a default or a value, and never None."""
+    """Names that the file sets to True or False, as a default or a value, and never to None."""
     given: dict[str, list[ast.expr]] = {}
     for node in ast.walk(place.text.tree):
         if isinstance(node, ast.arguments):
@@ -69,7 +69,7 @@ def _flags(place: EditSite) -> frozenset[str]:
 
 
 def _kind(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """A constant of another type, or another number that the code around it knows."""
+    """A constant of another type, or another number from the surrounding code."""
     if not isinstance(node, ast.Constant):
         return
     said = '""' if node.value == "" and isinstance(node.value, str) else place.text.of(node)
@@ -92,7 +92,7 @@ def _numbers(place: EditSite) -> list[str]:
 
 
 def _string(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """A string that is like this one and is written elsewhere in the file."""
+    """A similar string from elsewhere in the file."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or len(place.nodes) > LONGEST_STATEMENT:
         return
     value = node.value
@@ -115,7 +115,7 @@ def _string(place: EditSite, node: ast.expr) -> Iterator[Edit]:
 
 
 def _likeness(one: str, other: str) -> float:
-    """From 0 to 1. Most pairs are told apart by their length and their ends."""
+    """From 0 to 1. Length and ends rule out most pairs quickly."""
     if abs(len(one) - len(other)) > 1 + min(len(one), len(other)) / 3:
         return 0.0
     if one[:1] != other[:1] and one[-1:] != other[-1:] and one.lower() != other.lower():
@@ -140,7 +140,7 @@ def _strings(place: EditSite) -> list[str]:
 
 
 def _element(place: EditSite, node: ast.expr) -> Iterator[Edit]:
-    """One more element: what displays with the same elements hold elsewhere."""
+    """Add an element that displays with the same elements have elsewhere."""
     if not isinstance(node, ast.List | ast.Tuple | ast.Set) or len(node.elts) < 2 or id(node) not in place.loaded:
         return
     own = {place.text.of(one) for one in node.elts}

@@ -1,1 +1,1 @@
-"""The one-call fixer: it shows a model the likeliest code, and takes its answer as an edit."""
+"""The one-call fixer: shows a model the likeliest code, and applies its answer as an edit."""

@@ -1,4 +1,4 @@
-"""A model's answer as edits: search and replace blocks, or a whole function, read tolerantly and applied exactly."""
+"""A model's answer as edits: search and replace blocks, or a whole function, parsed leniently and applied exactly."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _FENCE = re.compile(r"\s{0,8}(?:```|~~~)[\w+.-]*\s*")
 
 
 class UnusableAnswer(Exception):
-    """Why nothing can be made of an answer, in words that the model is told."""
+    """Why an answer cannot be used, in words for the model."""
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """Lines that are to stand where others do."""
+    """Lines to replace, and their replacement."""
 
     path: str
     """Empty: the answer does not say."""
@@ -32,7 +32,7 @@ class Replacement:
 
 
 def apply_answer(answer: str, excerpts: Sequence[Excerpt], texts: Mapping[str, str]) -> dict[str, str]:
-    """The files that an answer changes, with their new texts. Only files that were shown can be changed."""
+    """The files that an answer changes, with their new texts. Only files in the prompt can be changed."""
     if answer != answer.encode("utf-8", "replace").decode():
         raise UnusableAnswer("it holds half of a surrogate pair, which no file can take")
     blocks = list(_blocks(answer, excerpts))
@@ -72,19 +72,19 @@ def _blocks(answer: str, excerpts: Sequence[Excerpt]) -> Iterator[Replacement]:
             part = "outside"
         else:
             replace.append(line)
-    if part == "replace" and replace:  # the end mark is what small models forget
+    if part == "replace" and replace:  # small models forget the end mark
         yield Replacement(path, "\n".join(_unfenced(search)), "\n".join(_unfenced(replace)))
 
 
 def _unfenced(lines: list[str]) -> list[str]:
-    """Without a fence of code at both ends."""
+    """Text without code fences at both ends."""
     if len(lines) > 1 and _FENCE.fullmatch(lines[0]) and _FENCE.fullmatch(lines[-1]):
         return lines[1:-1]
     return lines[:-1] if lines and _FENCE.fullmatch(lines[-1]) else lines
 
 
 def _replaced(block: Replacement, excerpts: Sequence[Excerpt], texts: Mapping[str, str]) -> tuple[str, str]:
-    """The file and its text with the block's lines in place of the ones it names."""
+    """The file, and its text with the block applied."""
     wanted = block.search.strip("\n").split("\n")
     if not block.search.strip():
         raise UnusableAnswer("a SEARCH part is empty: copy into it the lines that are to be replaced")
@@ -109,7 +109,7 @@ def _replaced(block: Replacement, excerpts: Sequence[Excerpt], texts: Mapping[st
 
 
 def _places(lines: Sequence[str], wanted: Sequence[str], *, exact: bool) -> list[int]:
-    """Where these lines stand, the spaces at their ends aside, and without `exact` also those at their beginnings."""
+    """Positions of these lines, ignoring trailing spaces, and without `exact` also leading ones."""
 
     def plain(line: str) -> str:
         return line.rstrip() if exact else line.strip()
@@ -121,7 +121,7 @@ def _places(lines: Sequence[str], wanted: Sequence[str], *, exact: bool) -> list
 
 
 def _indented_like(found: Sequence[str], wanted: Sequence[str], replace: str) -> list[str]:
-    """The new lines, moved as far as the old ones stood from where the answer put them."""
+    """The new lines, shifted by the difference between the old lines' indentation and the answer's."""
     if not replace:
         return []
     stood = next((_indent(line) for line in found if line.strip()), "")
@@ -139,7 +139,7 @@ def _indent(line: str) -> str:
 
 
 def _whole_functions(answer: str, excerpts: Sequence[Excerpt], texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Functions that the answer writes out, in the place of those of the same name that were shown."""
+    """Replace shown functions by functions of the same name in the answer."""
     for code in _fenced(answer):
         for excerpt in excerpts:
             name = excerpt.name.rpartition(".")[2]
@@ -152,7 +152,7 @@ def _whole_functions(answer: str, excerpts: Sequence[Excerpt], texts: Mapping[st
             body = textwrap.dedent("\n".join(textwrap.dedent(code).split("\n")[new.first - 1 : new.last]))
             lead = _indent(lines[excerpt.first - 1])
             moved = [lead + line if line.strip() else line for line in body.split("\n")]
-            if not body.lstrip().startswith("@"):  # decorators stay, where the answer leaves them out
+            if not body.lstrip().startswith("@"):  # keep decorators that the answer leaves out
                 kept = [line for line in lines[excerpt.first - 1 : excerpt.last] if line.strip()]
                 decorators = next((at for at, line in enumerate(kept) if not line.lstrip().startswith("@")), 0)
                 moved = [*kept[:decorators], *moved]
@@ -161,7 +161,7 @@ def _whole_functions(answer: str, excerpts: Sequence[Excerpt], texts: Mapping[st
 
 
 def _fenced(answer: str) -> Iterator[str]:
-    """What stands between fences; without any, all of it."""
+    """The text between fences; all of it if there are none."""
     lines, inside, any_found = list[str](), False, False
     for line in answer.splitlines():
         if _FENCE.fullmatch(line):

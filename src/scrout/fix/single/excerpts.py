@@ -1,4 +1,4 @@
-"""The code that one request shows: the likeliest functions of a handoff, with what a reader needs beside them."""
+"""The code of one request: the likeliest functions of a handoff, with the context that a reader needs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from scrout.index.definition import Definition
 from scrout.index.symbols import language_of, parse_python, read_symbols
 
 MOST_LINES = 160
-"""Of one excerpt; a longer function is shown around its region."""
+"""Maximum length of one excerpt; a longer function is shown around its region."""
 MOST_IMPORTS = 20
 MOST_SIGNATURES = 12
 Read = Callable[[str], bytes | None]
-"""A file of the repository; None: there is none that can be read."""
+"""Reads a file of the repository; None if it cannot be read."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Lines of one file, whole functions where possible."""
+    """Lines of one file, whole functions if possible."""
 
     path: str
     name: str
-    """The function's, qualified within its file; empty: the lines are of no function."""
+    """The function's name, qualified within its file; empty: the lines are in no function."""
     first: int
     last: int
-    """Lines from 1, both included."""
+    """First and last line, from 1."""
     text: str
 
     @property
@@ -38,7 +38,7 @@ class Excerpt:
 
 
 def find_excerpts(files: Iterable[FileRef], read: Read) -> list[Excerpt]:
-    """The functions around the regions of a handoff, likeliest first; of a file without regions, its beginning."""
+    """The functions around a handoff's regions, likeliest first; of a file without regions, its beginning."""
     found: dict[tuple[str, int], Excerpt] = {}
     depth = 0
     files = [file for file in files if language_of(file.path, "source")]
@@ -56,7 +56,7 @@ def find_excerpts(files: Iterable[FileRef], read: Read) -> list[Excerpt]:
 
 
 def surroundings(excerpt: Excerpt, read: Read) -> str:
-    """The imports, the head of the class, and the signatures of the functions of its file that it calls."""
+    """The imports, the class header, and the signatures of called functions in the same file."""
     lines = _lines(excerpt.path, read)
     definitions = _definitions(excerpt.path, "\n".join(lines))
     imports = [line for line in lines[: excerpt.first - 1] if re.match(r"(?:from|import|use|#include|require)\b", line)]
@@ -77,7 +77,10 @@ def surroundings(excerpt: Excerpt, read: Read) -> str:
 
 
 def pack(excerpts: Sequence[Excerpt], read: Read, characters: int) -> tuple[list[Excerpt], str]:
-    """As many excerpts as fit, and the text that shows them. The first one is always there, cut if it must be."""
+    """As many excerpts as fit, and the text that shows them.
+
+    The first one is always included, shortened if necessary.
+    """
     shown: list[Excerpt] = []
     parts: list[str] = []
     for excerpt in excerpts:
@@ -126,7 +129,7 @@ def _definitions(path: str, text: str) -> tuple[Definition, ...]:
 
 
 def _signature(lines: Sequence[str], one: Definition) -> str:
-    """From its first line to the one before its body; decorators are left out."""
+    """From its first line to the line before its body, without decorators."""
     head = [line for line in lines[one.first - 1 : max(one.body - 1, one.first)] if not line.lstrip().startswith("@")]
     return "\n".join(head[:4]) + " ..."
 
@@ -136,5 +139,5 @@ def is_python(path: str) -> bool:
 
 
 def parses(path: str, text: str) -> bool:
-    """Whether a file can still be read by its language, as far as that is known here."""
+    """Whether a file still has valid syntax; True for languages that are not checked."""
     return not is_python(path) or parse_python(text) is not None

@@ -1,5 +1,5 @@
-"""Which code to show: functions that the failing run executed, passing tests did not, and the report has words of; then
-what the handoff names.
+"""Chooses the code to show: functions that the failing run executed, passing tests did not, and the issue mentions;
+then the handoff's files.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def _likeness(report: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 
 def _sources(paths: Collection[str], own: Collection[str], task_sandbox: TaskSandbox) -> dict[str, str]:
-    """The repository's files that ran. Paths come from inside the sandbox: any may be forged."""
+    """The repository's files that ran. Paths come from inside the sandbox and may be forged."""
     ran = (path for path in sorted(paths) if path not in own and not belongs_to_tests(path))
     return {path: data.decode("utf-8", "replace") for path in ran if (data := task_sandbox.base.read(path))}
 
 
 async def _passing(paths: Sequence[str], task_sandbox: TaskSandbox) -> Spectrum:
-    """What the passing tests near these files execute; empty: there are none that run here."""
+    """Lines that passing tests near these files execute; empty: no tests run here."""
     suite = await find_suite(task_sandbox)
     if suite is None:
         return {}

@@ -1,4 +1,4 @@
-"""Asks for answers, one after the other, checks each, and keeps the best."""
+"""Requests answers one after the other, checks each, and keeps the best."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from scrout.fix.kinds.single import SingleFixer
 
 CHARACTERS_PER_TOKEN = 3
-"""Of code and prose together, on the safe side."""
+"""Conservative estimate for code and prose together."""
 RANKS = ("passed", "unverified", "doubtful", "failed", "no_patch")
-"""What the check makes of a patch, best first."""
+"""Verdicts of the check, best first."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class Candidate:
 
 
 class Tries:
-    """The answers so far. The workspace holds the best of them, so that whatever ends the attempt submits it."""
+    """The answers so far.
+
+    The workspace holds the best one, so that it is submitted for whatever reason the attempt ends.
+    """
 
     def __init__(self, fixer: SingleFixer, job: ModelJob, gated: GatedHandoff) -> None:
         self.number = 0
@@ -59,12 +62,12 @@ class Tries:
         )
 
     async def one(self, order: list[Excerpt], temperature: float) -> None:
-        """Ask for an answer, check it, and keep it if it is the best."""
+        """Request an answer, check it, and keep it if it is the best."""
         self.number += 1
         self._job.given.progress(f"{self._fixer.name}: answer {self.number}, about {order[0].title}")
         messages, shown = self._prompt(order)
         read = self._job.task_sandbox.base.read
-        # Bytes that are no UTF-8 stay what they are.
+        # Bytes that are not valid UTF-8 stay the same.
         texts = {one.path: (read(one.path) or b"").decode("utf-8", "surrogateescape") for one in shown}
         changed = await self._ask(messages, shown, texts, temperature)
         if changed is None:
@@ -77,7 +80,7 @@ class Tries:
     async def _ask(
         self, messages: list[Message], shown: list[Excerpt], texts: dict[str, str], temperature: float
     ) -> dict[str, str] | None:
-        """The changed files, with a second chance for an answer that cannot be used; None: not even then."""
+        """The changed files, with one retry for an unusable answer; None: the retry was unusable too."""
         fixer = self._fixer
         sampling = Sampling(temperature=temperature)
         transport = SocketTransport(self._job.socket)
@@ -85,7 +88,7 @@ class Tries:
             ENDPOINT,
             fixer.model,
             None,
-            fixer.cap_seconds,  # a model on a processor may need minutes for an answer
+            fixer.cap_seconds,  # a model on a CPU may need minutes for an answer
             effort=fixer.effort,
             sampling=sampling,
             transport=transport,
@@ -122,7 +125,7 @@ class Tries:
         return await check(given.task.text, given.gated, found, self._job.task_sandbox)
 
     def _put(self, texts: dict[str, str]) -> None:
-        """Let the workspace hold these files, and all others that an answer has changed as they were."""
+        """Write these files into the workspace, and restore all others that an answer has changed."""
         base, workspace = self._job.task_sandbox.base, self._job.workspace
         for path in self._touched - set(texts):
             workspace.write(path, base.read(path) or b"")

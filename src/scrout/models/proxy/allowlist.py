@@ -1,10 +1,10 @@
-"""What an agent's request may ask for: an allow-list of keys, values, tools, queries and headers for each API.
-Conversations have one of their own, in conversation.py.
+"""The allow-list of an agent's requests: keys, values, tools, queries and headers for each API. Conversations have one
+of their own, in conversation.py.
 
-What is listed costs nothing but the tokens that are held for. Everything else is refused by its name before a cent is
-spent: endpoints bill searches, tiers, other models and more, under keys that nobody can list in full. An agent that
-needs another key gets it from the user, by `extra` in the fixer's entry. A header that is not listed is left out
-instead, since clients add many.
+Listed keys cost nothing but tokens, which are reserved. Every other key is refused by name before a cent is spent:
+endpoints bill searches, tiers, other models and more, under keys that cannot be listed completely. An agent that needs
+another key gets it from the user, by `extra` in the fixer's entry. Unlisted headers are dropped instead, because
+clients add many.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scrout.models.proxy.json_checks import (
 from scrout.trajectory import ApiName
 
 MAX_SHOWN = 60
-"""Characters of a key that an error repeats."""
+"""Characters of a key to quote in an error."""
 
 
 # Tools that run where the agent is. Some run at the endpoint by a key more, or by one less.
@@ -168,7 +168,7 @@ QUERIES = frozenset({"", "beta=true"})
 
 
 def refusal(api: Api, request: Json, query: str = "") -> str:
-    """Why a request is not passed on, in an endpoint's words; empty: it is."""
+    """Why a request is refused, in an endpoint's words; empty: it is allowed."""
     allowed = ALLOWED[api.name]
     for key, value in request.items():
         if key not in allowed:
@@ -186,7 +186,7 @@ def refusal(api: Api, request: Json, query: str = "") -> str:
 
 
 def _which(api: Api, key: str, value: JsonValue) -> str:
-    """The part of it that is at fault, where one is."""
+    """The part of it that is at fault, if there is one."""
     check = ALLOWED[api.name][key]
     if isinstance(value, list):
         wrong: list[JsonValue] = [item for item in value if not check([item])]
@@ -216,7 +216,7 @@ _BETAS = re.compile(
 
 
 def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of an agent's headers that go on to the endpoint."""
+    """The agent's headers that are forwarded to the endpoint."""
     passed = {name: value for name, value in headers.items() if name in _HEADERS}
     betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",")]
     if kept := [beta for beta in betas if _BETAS.fullmatch(beta)]:

@@ -1,5 +1,5 @@
-"""The three APIs that generate, as the meter reads them: which model and how much output a request asks for, what an
-answer used, and what was said in it. What it cannot read it leaves as it came.
+"""The three APIs that generate, as the meter reads them: the requested model and output limit of a request, the usage
+and text of an answer. It leaves what it cannot parse unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _ToolCall:
 
 @dataclass
 class AnswerReader:
-    """What an answer said and used, as far as it has come. Texts are kept in pieces, since adding to one copies it."""
+    """The text and usage of an answer so far. Texts are kept in pieces, since adding to one copies it."""
 
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class AnswerReader:
     ended: bool = False
     """The answer is whole: the stream said itself that it is over."""
     has_more: bool = False
-    """It has, or had on its way, something that a model may have written, in whatever form."""
+    """It has content that a model may have written, in any form."""
 
     @property
     def text(self) -> str:
@@ -70,7 +70,7 @@ class AnswerReader:
 
     @property
     def wrote(self) -> bool:
-        """Whether it has anything that a model writes."""
+        """Whether it has any content from a model."""
         return self.has_more or bool(self.tool_calls) or any(self.texts) or any(self.thoughts)
 
     def call(self, number: int) -> _ToolCall:
@@ -85,7 +85,7 @@ class Api:
 
     name: ApiName
     path: str
-    """Below the /v1 of an endpoint."""
+    """Path below the endpoint's /v1."""
     limits: tuple[str, ...]
     """Keys that limit the output; the first is set where there is none. Empty: there is no output."""
     turns: str
@@ -369,7 +369,7 @@ _MAX_TAIL = 3
 
 
 class Stream:
-    """Server-sent events of one answer, read as their bytes come in whatever pieces."""
+    """Server-sent events of one answer, parsed from chunks of any size."""
 
     def __init__(self, api: Api, said: AnswerReader, *, drop_usage: bool) -> None:
         self.api = api
@@ -381,7 +381,7 @@ class Stream:
         self._tail = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What is to be passed on of it: all, unless a chunk is to be dropped; then whole events."""
+        """Take a chunk; returns the bytes to pass on: all, unless a chunk is to be dropped; then whole events."""
         *events, rest = _events(self._tail + data)
         if events:
             events[0] = bytes(self._begun) + events[0]
@@ -397,7 +397,7 @@ class Stream:
         return len(self._begun) + len(self._tail)
 
     def flush(self) -> bytes:
-        """What is left to pass on at the end of a stream that was cut off in an event."""
+        """The bytes left at the end of a stream that was cut off within an event."""
         rest = bytes(self._begun) + self._tail
         self._begun.clear()
         self._tail = b""
@@ -429,7 +429,7 @@ def _events(data: bytes) -> list[bytes]:
 
 
 def read_whole(api: Api, body: bytes, said: AnswerReader) -> None:
-    """Read an answer that did not come as a stream."""
+    """Parse an answer that is not a stream."""
     parsed = parse(body)
     if parsed is None:
         return
@@ -442,7 +442,7 @@ def read_whole(api: Api, body: bytes, said: AnswerReader) -> None:
 
 
 def _look_for_more(api: Api, document: Json, said: AnswerReader) -> None:
-    """Whether there is anything that a model may have written, wherever it is: no list of places is whole."""
+    """Whether there is any content that a model may have written, anywhere, because no list of places is complete."""
     # Beside an error there may be words about it.
     is_error = (bool(document.get("error")) and not document.get("usage")) or document.get("type") == "error"
     inner: list[JsonValue] = [] if said.has_more or is_error else [document]
@@ -458,7 +458,7 @@ def _look_for_more(api: Api, document: Json, said: AnswerReader) -> None:
 
 
 def parse(body: bytes) -> Json | None:
-    """A JSON object; None: it is none, or has too many values to be read."""
+    """A JSON object; None: it is not one, or has too many values."""
     if has_too_many_values(body):
         return None
     try:

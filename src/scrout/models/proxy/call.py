@@ -1,4 +1,6 @@
-"""One call under way: forwarded, read as it passes, and settled before the last of its answer leaves."""
+"""One call in progress: forwarded, parsed as it streams, and settled before the last part of its answer is passed
+on.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +33,21 @@ MAX_ERROR_BYTES = 1_000_000
 _LIMIT = re.compile(rb"max_(output_|completion_)?tokens")
 _RENAMED = b"max_completion_tokens"
 HOPELESS = frozenset({401, 402, 403, 404})
-"""Refusals that no second try changes: the key, the account's credit, the model's name."""
+"""Refusals that a retry cannot change: the key, the account's credit, the model's name."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A request on its way through."""
+    """A request in progress."""
 
     body: bytes
-    """As it leaves, unless something has to be changed."""
+    """The body to send, unless something has to be changed."""
     request: Json
-    """What that says: what the agent asked for, and what the account adds."""
+    """The body's content: the agent's request with the account's additions."""
 
 
 class ProxiedCall:
-    """One call under way."""
+    """One call in progress."""
 
     def __init__(
         self,
@@ -71,12 +73,12 @@ class ProxiedCall:
         self.over = False
         self.started = time.monotonic()
         self.heard = self.started
-        """When the endpoint last said something."""
+        """When the endpoint last sent something."""
         self._unsent = b""
-        """Of the answer, as it goes over the wire."""
+        """Of the encoded answer."""
 
     async def run(self, upstream: Upstream, path: str, headers: dict[str, str]) -> None:
-        """Forward it, and pass on what comes back."""
+        """Forward the call, and pass on its answer."""
         hold, limit = self.hold, self.hold.limit
         try:
             self.proxy_endpoint.held(
@@ -88,7 +90,7 @@ class ProxiedCall:
             self.over = True
             self.proxy_endpoint.meter.release(hold)
             raise
-        # Once the request has left.
+        # After the request was sent.
         asyncio.get_running_loop().call_soon(self.proxy_endpoint.prepare, self.number, self.asked)
         try:
             while await self._try(upstream, path, headers, limit):
@@ -105,7 +107,7 @@ class ProxiedCall:
                 self._send()
                 self.writer.transport.abort()
         finally:
-            if not self.over:  # cut off: what the endpoint generated may be billed, and nobody has failed
+            if not self.over:  # cut off: the output so far may be billed, and the endpoint has not failed
                 self.proxy_endpoint.silent_s = max(self.proxy_endpoint.silent_s, time.monotonic() - self.heard)
                 self.said.error = self.said.error or "the call was cut off"
                 self._settle(None)
@@ -116,7 +118,7 @@ class ProxiedCall:
         return self.proxy_endpoint.explain(f"the connection was lost ({error})", "Is it running?")
 
     async def _try(self, upstream: Upstream, path: str, headers: dict[str, str], limit: int | None) -> bool:
-        """Whether to try again with a lower limit: this one was the meter's own, and more than the model can write."""
+        """Whether to retry with a lower limit: this one was set by the meter, and is more than the model can write."""
         asks_usage = self.api is CHAT and self.request.get("stream") is True and not _wants_usage(self.request)
         body = self._body(limit, asks_usage)
         answer = await upstream.ask("POST", path, headers, body)
@@ -130,7 +132,7 @@ class ProxiedCall:
         return False
 
     def _body(self, limit: int | None, asks_usage: bool) -> bytes:
-        """What was checked, with less output or the usage where that has to be asked for."""
+        """The checked body, with a lower output limit or with a request for usage if needed."""
         sent = self.request
         if limit is not None:
             sent = self.api.limited(sent, limit, self.proxy_endpoint.limit_key)
@@ -183,12 +185,12 @@ class ProxiedCall:
             passed = stream.feed(part)
             size += len(part)
             if size > MAX_STREAM_BYTES or stream.begun_bytes > MAX_EVENT_BYTES:
-                self.said = AnswerReader()  # no count within it is to be believed, and nobody will read it
+                self.said = AnswerReader()  # no usage in it is credible, and the agent will not read it
                 raise Oversized(f"{size:,} bytes of events")
             if self.said.ended:
                 self._end()
             self._queue(http.chunk(keyless.feed(passed)))
-            # An agent that is gone does not end the call: the usage comes last, and is worth waiting for.
+            # If the agent disconnects, the call continues: the usage comes last, and is worth waiting for.
             with contextlib.suppress(ConnectionError):
                 await self.writer.drain()
         passed = stream.flush()
@@ -197,7 +199,7 @@ class ProxiedCall:
         self._send()
 
     def _queue(self, data: bytes) -> None:
-        """What comes in together goes out together: sending costs more than all else that is done to a part."""
+        """Send parts together that came together: sending costs more than all other work on a part."""
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._send)
         self._unsent += data
@@ -208,7 +210,7 @@ class ProxiedCall:
             self.writer.write(unsent)
 
     def _end(self) -> None:
-        """The answer is there, or as much of it as will come."""
+        """The answer is complete, or as complete as it will be."""
         if self.over:
             return
         said = self.said
@@ -222,9 +224,9 @@ class ProxiedCall:
             )
 
     def _settle(self, fault: str | None) -> None:
-        """`fault` is what went wrong; None: nothing that says anything of the endpoint."""
+        """`fault` is what went wrong; None: nothing that is the endpoint's fault."""
         self.over = True
-        # Counts that come before the end are of what was written by then.
+        # Counts before the end only cover the output so far.
         meter, usage = self.proxy_endpoint.meter, self.said.usage if self.said.finish or self.said.ended else None
         usage = believable(usage, wrote=self.said.wrote)
         cost_usd = meter.settle(self.hold, usage, self.prompt)
@@ -289,7 +291,7 @@ def _answer(said: AnswerReader, fault: str) -> ModelResponse:
 
 
 def unreachable(api: Api, what: str, status: int = 502) -> bytes:
-    """502: the endpoint may have worked on it. 503: it was never asked."""
+    """502: the endpoint may have worked on it. 503: it never got the request."""
     return http.whole(status, json.dumps(error_body(api, f"the endpoint did not answer ({what})")).encode())
 
 

@@ -1,10 +1,10 @@
-"""The caps of one attempt: what a call may use, what is held for it, and when the attempt is at its end.
+"""The caps of one attempt: what a call may use, what is reserved for it, and when the attempt must end.
 
-Two rules. `hard`: before a call is forwarded the most that it can cost by its output limit is held, and held and spent
-together stay within the cap, however many calls are under way. Agents ask for far more output than they use, or set no
-limit, so a call is given less than it asks for: the larger of half the budget and what nearly every answer of its model
-has needed so far, and its output limit is lowered to that. A call that does not fit while others are under way waits
-for them. `paper`: a call is forwarded while calls and dollars are below their caps, so the last one may pass them.
+Two rules. `hard`: before a call is forwarded, its maximum cost by its output limit is reserved, and reservations and
+spending together stay within the cap, with any number of concurrent calls. Agents ask for far more output than they
+use, or set no limit, so a call gets less than it asks for: the larger of half the budget and what nearly every answer
+of its model has needed so far, and its output limit is lowered to that. A call that does not fit waits for the calls in
+progress. `paper`: a call is forwarded while calls and dollars are below their caps, so the last one may exceed them.
 
 The most that a prompt can cost follows from a bound on its tokens by its bytes: no tokenizer makes more than one token
 of a byte, and text of an agent's own choice can come close to that. What the endpoint has counted is not bounded again:
@@ -13,8 +13,8 @@ it has that count, the bytes of what is new, and those of what a model wrote in 
 of a prompt, depending on what follows them. Where an endpoint may cut a prompt by itself, no count says anything of the
 next one. Pictures have no bytes to go by, and count as the largest do.
 
-Not covered, since nobody here can prevent it: an endpoint that writes more than its limit, or puts long words of its
-own around a first prompt. Such a call is booked in full, at more than was held for it. Once the cap is passed no
+Not covered, because the meter cannot prevent it: an endpoint that writes more than its limit, or adds a long prompt of
+its own to the first call. Such a call is booked in full, at more than its reservation. After the cap is exceeded, no
 further call is forwarded.
 """
 
@@ -42,57 +42,62 @@ CapRule = Literal["hard", "paper"]
 CapStop = Literal["cap_calls", "cap_usd"]
 
 MIN_OUTPUT_TOKENS = 512
-"""An answer cut shorter than this is money lost; below it the budget counts as empty."""
+"""A shorter answer is wasted money; with less budget than this, the cap counts as reached."""
 UNLIMITED_TOKENS = 32_000
-"""The output that a call without a limit of its own is given at most. Endpoints refuse a limit that is more than their
-model can write, so it is less than what the largest can."""
+"""Maximum output of a call without a limit of its own.
+
+Endpoints refuse a limit that is more than their model can write, so this is less than the largest models can.
+"""
 FIRST_P99_TOKENS = 8_192
-"""What nearly every answer needs, as long as a model's own answers have not shown it."""
+"""Output that nearly every answer needs, until the model's own answers are known."""
 ENOUGH_ANSWERS = 50
 KEPT_ANSWERS = 1_000
 ADDED_TOKENS = 64
-"""Slack for what a chat template puts around a new message."""
+"""Allowance for what a chat template adds around a new message."""
 AROUND_TOKENS = 512
-"""Slack for what an endpoint puts around a whole prompt, such as its words about the use of tools."""
+"""Allowance for what an endpoint adds to a whole prompt, such as instructions for tools."""
 PICTURE_TOKENS = 50_000
-"""More than any model in use takes a picture for."""
+"""More than any current model counts for a picture."""
 BUILT_IN_TOKENS = 2_000
-"""More than an endpoint tells a model about a tool of its own, of which a request has the name alone."""
+"""More than an endpoint tells a model about one of its built-in tools, which a request only names."""
 KEPT_PROMPTS = 3
-"""An agent may have a few conversations under way, such as a side task's."""
+"""An agent may have several conversations in progress, such as a side task's."""
 
 
 class Account(FrozenModel):
-    """One attempt as the meter knows it. It crosses a socket between two processes of one user, and is never stored."""
+    """The meter's data about one attempt.
+
+    It crosses a socket between two processes of one user, and is never stored.
+    """
 
     component: Component = "fix"
     fixer: str
-    """Empty: it is no fixer's."""
+    """Empty: it does not belong to a fixer."""
     model: str
-    """The one that may be asked for."""
+    """The only model that may be requested."""
     base_url: str
-    """The endpoint, up to and with /v1."""
+    """The endpoint, up to and including /v1."""
     key: str | None = Field(default=None, repr=False)
-    """None: the endpoint wants none."""
+    """None: the endpoint needs none."""
     auth: Literal["", "bearer", "x-api-key"] = ""
-    """How the key is sent; empty: as the API that is asked for has it."""
+    """How the key is sent; empty: as the requested API does it."""
     price: Price | None
-    """None: a subscription, which has no price a call."""
+    """None: a subscription, which has no price per call."""
     cap_usd: Usd | None
     cap_calls: int
     rule: CapRule = "hard"
     trajectory: str
-    """File that each call is written to."""
+    """File that records each call."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """Added to the body of each request."""
     silent: bool = True
-    """At a cap a call is left without an answer. False: it is refused and told why, for callers of scrout's own."""
+    """At a cap, a call is left unanswered. False: it is refused with the reason, for callers inside of scrout."""
     outputs: str = ""
-    """File with what answers of each model needed so far; empty: it is not kept."""
+    """File with the output that each model's answers needed so far; empty: not stored."""
 
 
 class CapReached(Exception):
-    """The attempt is at a cap. Control flow of the meter, not an error."""
+    """The attempt is at a cap. Handled within the meter; not an error."""
 
     def __init__(self, stop: CapStop, detail: str) -> None:
         super().__init__(detail)
@@ -102,28 +107,30 @@ class CapReached(Exception):
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a request has that decides how many tokens its prompt may be."""
+    """The parts of a request that determine its prompt's maximum number of tokens."""
 
     size: int
     """Bytes."""
     turns: list[JsonValue] = field(default_factory=list)
     """The conversation."""
     words: list[JsonValue] = field(default_factory=list)
-    """What a model is told before it, in whatever parts; some agents change one of them from call to call."""
+    """System prompt parts; some agents change one of them from call to call."""
     rest: dict[str, JsonValue] = field(default_factory=dict)
-    """All else that an endpoint may count, or that may change what it counts."""
+    """Everything else that an endpoint may count, or that may change its count."""
     pictures: tuple[int, ...] = ()
-    """How many each entry of the conversation has; empty: none has any."""
+    """Number of pictures in each entry of the conversation; empty: no entry has any."""
     loaded: tuple[int, ...] = ()
-    """What the endpoint may add to each entry, as it is written anew or put in place of names; empty: nothing."""
+    """Bytes that the endpoint may add to each entry, by rewriting it or expanding names; empty: none."""
     cut: bool = False
-    """Whether the endpoint may leave some of it out."""
+    """Whether the endpoint may cut some of it."""
     hour: bool = False
-    """Whether it asks for something to be kept for an hour."""
+    """Whether it requests a cache entry for an hour."""
 
     @cached_property
     def texts(self) -> list[str]:
-        """The conversation as it is sent: 1e308 equals a number of 309 digits, which has a hundred times the tokens."""
+        """The conversation as it is sent, because 1e308 equals a number of 309 digits, which has a hundred times
+        the tokens.
+        """
         return list(map(_text, self.turns))
 
     @cached_property
@@ -133,15 +140,15 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reservation:
-    """What was set aside for a call under way."""
+    """The reserved budget of a call in progress."""
 
     usd: Decimal
     worst: Usage
-    """What is booked where the endpoint reports no usage."""
+    """The cost to book if the endpoint reports no usage."""
     lowered: bool
     """Whether the call gets less output than it asked for."""
     limit: int | None = None
-    """The output tokens it is given, each answer of it; None: as it asked."""
+    """Its limit in output tokens for each answer; None: as requested."""
 
 
 @dataclass
@@ -149,9 +156,9 @@ class Outputs:
     """Output tokens of a model's latest answers."""
 
     tokens: deque[int] = field(default_factory=deque)
-    """In the order they came."""
+    """In order of arrival."""
     _ordered: list[int] = field(default_factory=list)
-    """By size: every call asks for the largest."""
+    """By size, because every call needs the largest."""
 
     def add(self, tokens: int) -> None:
         if len(self.tokens) == KEPT_ANSWERS:
@@ -160,14 +167,14 @@ class Outputs:
         insort(self._ordered, tokens)
 
     def p99(self) -> int:
-        """What 99 of 100 answers needed at most."""
+        """The number of tokens that is enough for 99 of 100 answers."""
         if len(self.tokens) < ENOUGH_ANSWERS:
             return FIRST_P99_TOKENS
         return max(MIN_OUTPUT_TOKENS, self._ordered[int(0.99 * (len(self._ordered) - 1))])
 
 
 class CallCaps:
-    """Admits calls to one account's budget. Nothing here waits, reads or writes but the learned outputs."""
+    """Admits calls to one account's budget. Nothing here waits or does I/O, except for the learned outputs."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
@@ -181,17 +188,17 @@ class CallCaps:
         for tokens in _known_outputs(account):
             self.outputs.add(tokens)
         self._prompts: deque[tuple[Prompt, int]] = deque(maxlen=KEPT_PROMPTS)
-        """Those whose tokens the endpoint counted, and that count."""
+        """Prompts with the endpoint's token count."""
         self._hidden = 0
-        """By how much a count has been above its bound: some endpoints add a prompt of their own."""
+        """The largest excess of a count over its bound: some endpoints add a prompt of their own."""
 
     @property
     def holds(self) -> bool:
-        """Whether what a call may cost has to be known before it."""
+        """Whether a call's maximum cost must be known in advance."""
         return self.account.rule == "hard" and self.budget.cap_usd is not None
 
     def admit(self, prompt: Prompt, limit: int | None, answers: int = 1) -> Reservation | None:
-        """Hold what a call may cost. None: it does not fit while others are under way; ask again when one ends."""
+        """Reserve a call's maximum cost. None: it does not fit while others are in progress; retry when one ends."""
         try:
             hold = self._hold(prompt, limit, answers)
         except CapReached:
@@ -202,7 +209,7 @@ class CallCaps:
         return hold
 
     def settle(self, hold: Reservation, usage: Usage | None, prompt: Prompt) -> Decimal | None:
-        """End a call that was answered, or may have been; what it cost, None where there is no price."""
+        """End a call that was or may have been answered; returns its cost, None without a price."""
         self.under_way -= 1
         cost_usd = self.account.price.cost(usage or hold.worst) if self.account.price else None
         self.budget.settle(hold.usd, cost_usd or Decimal(0))
@@ -214,12 +221,12 @@ class CallCaps:
         return cost_usd
 
     def release(self, hold: Reservation) -> None:
-        """End a call that the endpoint refused: it costs nothing and counts as none."""
+        """End a call that the endpoint refused: it costs nothing and does not count."""
         self.under_way -= 1
         self.budget.release(hold.usd)
 
     def remember(self) -> None:
-        """Keep what was learned about the model's answers, for the next attempt."""
+        """Store the learned output sizes for the next attempt."""
         if not self.account.outputs:
             return
         path = Path(self.account.outputs)
@@ -228,11 +235,11 @@ class CallCaps:
         write_atomic(path, json.dumps(known))
 
     def prompt_bound(self, prompt: Prompt) -> int:
-        """At least as many tokens as the prompt has."""
+        """An upper bound of the prompt's tokens."""
         by_bytes = self._by_bytes(prompt) + self._hidden
         if prompt.cut:
             return by_bytes
-        # Nothing but what is said may differ: a key that was ignored, or that cut the prompt short, hides a lot.
+        # Only the messages may differ: a key that was ignored, or that cut the prompt short, could hide a lot.
         counted = [(before, tokens) for before, tokens in self._prompts if before.rest_text == prompt.rest_text]
         if not counted:
             return by_bytes
@@ -271,30 +278,30 @@ class CallCaps:
             return Reservation(
                 budget.reserve(price.cost(worst)), worst, lowered, min(asked, allowed) if lowered else None
             )
-        except BudgetExceeded as empty:  # rounding up took the last fraction of a cent
+        except BudgetExceeded as empty:  # rounding up used the last fraction of a cent
             raise CapReached("cap_usd", str(empty)) from None
 
     def _allowed(self, price: Price, prompt_tokens: int, hour: bool, remaining_usd: Decimal) -> int:
-        """Output tokens that a call is given beside its prompt."""
+        """Output tokens that a call may have besides its prompt."""
         prompt_usd = price.cost(self._worst(prompt_tokens, 0, hour))
-        # Beside this prompt: with a long one, output may cost more too.
+        # With this prompt: with a long one, output may cost more too.
         token_usd = (price.cost(self._worst(prompt_tokens, 1_000_000, hour)) - prompt_usd) / MILLION
         usual_usd = self.outputs.p99() * token_usd
         return _affordable(max(remaining_usd / 2, prompt_usd + usual_usd), remaining_usd, prompt_usd, token_usd)
 
     def _worst(self, prompt_tokens: int, output_tokens: int, hour: bool = False) -> Usage:
-        """In the buckets where these tokens cost most, since nobody knows which they will be counted in."""
+        """Usage in the most expensive buckets, because the actual buckets are unknown."""
         price = self.account.price
         if price is None or price.long is None or prompt_tokens <= price.long.above_tokens:
             return _usage(self._most_expensive[hour, False], prompt_tokens, output_tokens)
-        # The prompt may turn out to be a short one, whose tokens need not cost less.
+        # The prompt may turn out to be short, and a short prompt's tokens may cost more.
         long = _usage(self._most_expensive[hour, True], prompt_tokens, output_tokens)
         short = _usage(self._most_expensive[hour, False], price.long.above_tokens, output_tokens)
         return max(long, short, key=price.cost)
 
 
 def _going_on(before: Prompt, tokens: int, now: Prompt) -> int:
-    """The bound of a prompt by the count of another."""
+    """The bound of a prompt from the count of another."""
     same = _same(before.texts, now.texts)
     again = [turn for turn in now.turns[:same] if is_models_own(turn)] if same < len(before.turns) else []
     told = itertools.zip_longest(now.words, before.words[: len(now.words)])
@@ -304,7 +311,7 @@ def _going_on(before: Prompt, tokens: int, now: Prompt) -> int:
 
 
 def _same(before: list[str], now: list[str]) -> int:
-    """How many entries both begin with."""
+    """Number of common entries at the start."""
     pairs = zip(before, now, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -323,7 +330,7 @@ def _usage(buckets: tuple[str, str], prompt_tokens: int, output_tokens: int) -> 
 
 
 def _most_expensive(price: Price | None, hour: bool, long: bool) -> tuple[str, str]:
-    """The buckets of a prompt and of an answer in which a token costs most."""
+    """The most expensive buckets of a prompt and of an answer."""
     given, written = ["input_tokens", "cache_read_tokens", "cache_write_tokens"], ["output_tokens", "reasoning_tokens"]
     given += ["cache_write_1h_tokens"] if hour else []
     rates = price.long if price and long else price
@@ -334,7 +341,7 @@ def _most_expensive(price: Price | None, hour: bool, long: bool) -> tuple[str, s
 
 
 def _affordable(target_usd: Decimal, remaining_usd: Decimal, prompt_usd: Decimal, token_usd: Decimal) -> int:
-    """Output tokens that fit beside the prompt."""
+    """Output tokens that are affordable besides the prompt."""
     room_usd = min(target_usd, remaining_usd) - prompt_usd
     if room_usd < 0:
         return -1

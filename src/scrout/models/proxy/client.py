@@ -1,4 +1,4 @@
-"""Opens an account with the meter's process, which is started where none runs, and follows what it tells."""
+"""Opens an account with the meter's process, starting the process if needed, and receives its events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from scrout.trajectory import receipts
 START_S = 30.0
 CLOSE_S = 10.0
 TRIES = 3
-"""A process that was about to end may take a connection and then go."""
+"""A process that is about to end may accept a connection and then disappear."""
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -41,18 +41,18 @@ class ProxyClient:
 
     def __init__(self, socket: Path, book: Callable[[Receipt], None]) -> None:
         self.socket = socket
-        """Stands for the endpoint; speaks HTTP."""
+        """URL of the meter's HTTP endpoint."""
         self.receipts: list[Receipt] = []
         self.ended: asyncio.Future[tuple[Stop, str]] = asyncio.get_running_loop().create_future()
-        """Why the attempt is over, once it is: a cap was reached, or the meter is gone."""
+        """Why the attempt has ended: a cap was reached, or the meter is gone."""
         self.fault = ""
-        """What went wrong with the last call, in words; empty: nothing. Known when the account is closed."""
+        """The last call's error, in words; empty: none. Known when the account is closed."""
         self.fault_status: int | None = None
-        """The endpoint's answer to it; None: there was none."""
+        """The endpoint's status for it; None: there was no answer."""
         self.fault_own = False
-        """Whether it was the meter that refused it."""
+        """Whether the meter refused it."""
         self.silent_s = 0.0
-        """For how long the endpoint had said nothing to a call that was under way at the end."""
+        """How long the endpoint had been silent to a call in progress at the end."""
         self._book = book
         self._closed = False
 
@@ -65,7 +65,7 @@ class ProxyClient:
         self._book(receipt)
 
     async def follow(self, reader: asyncio.StreamReader) -> None:
-        """Until the meter has said that the account is closed, or is gone."""
+        """Receive events until the meter has closed the account, or is gone."""
         with contextlib.suppress(ConnectionError):
             while line := await reader.readline():
                 event: dict[str, JsonValue] = json.loads(line)
@@ -83,7 +83,7 @@ class ProxyClient:
             self.end("endpoint", GONE)
 
     def recover(self, trajectory: Path) -> None:
-        """Take over from the trajectory what the meter could no longer tell."""
+        """Read from the trajectory what the meter could no longer send."""
         if self._closed or not trajectory.exists():
             return
         known = {receipt.call for receipt in self.receipts}
@@ -94,14 +94,17 @@ class ProxyClient:
 
 @asynccontextmanager
 async def open_proxy_client(account: Account, book: Callable[[Receipt], None]) -> AsyncIterator[ProxyClient]:
-    """An account for the time of the block. `book` is given each receipt as its call ends; all are there at the end."""
+    """An account for the duration of the block.
+
+    `book` gets each receipt as its call ends; all have arrived at the end.
+    """
     reader, writer, socket = await _open(account)
     proxy_endpoint = ProxyClient(socket, book)
     following = asyncio.create_task(proxy_endpoint.follow(reader))
     try:
         yield proxy_endpoint
     finally:
-        # Its answer to the end is the last receipts, and a cancellation must not lose them.
+        # The answer to the end includes the last receipts, and a cancellation must not lose them.
         with contextlib.suppress(OSError, RuntimeError):
             writer.write_eof()
         await asyncio.shield(_finish(following, writer))
@@ -140,7 +143,7 @@ async def _open(account: Account) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 
 async def _reach(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the process; it is started where there is none."""
+    """A connection to the process; starts it if needed."""
     with contextlib.suppress(OSError):
         return await _connect(folder)
     lock = Lock(folder / "lock")
@@ -167,10 +170,10 @@ async def _connect(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 def _start(folder: Path) -> int:
     names = {*_INHERITED, *_PROXIES, *map(str.lower, _PROXIES)}
     env = {name: value for name, value in os.environ.items() if name in names}
-    # Without the current folder, as -P has it: often it is the repository, whose modules are not ours to import.
+    # Without the current folder, like -P: it is often the repository, and its modules must not be imported.
     env["PYTHONPATH"] = os.pathsep.join(part for part in sys.path if part and not _is_current(part))
     argv = [sys.executable, "-P", "-m", "scrout.models.proxy.process", str(folder)]
-    # By way of a shell that ends at once: the process is then nobody's child, and nobody has to wait for it.
+    # Through a shell that ends at once, so that the process is not a child that scrout must wait for.
     detached = ["/bin/sh", "-c", '"$@" > /dev/null & echo $!', "sh", *argv]
     with (folder / "log").open("wb") as log:
         done = subprocess.run(
@@ -202,14 +205,16 @@ def _lives(pid: int) -> bool:
 
 
 def _folder() -> Path:
-    """Where the sockets are: short, because a socket's path may have a hundred bytes, and its owner's alone."""
+    """The folder of sockets: short, because a socket's path may only have about a hundred bytes, and accessible
+    only to its owner.
+    """
     network = ""
-    # A meter in another network namespace has another loopback, where the endpoint is not.
+    # A meter in another network namespace has another loopback, without the endpoint.
     with contextlib.suppress(OSError):
         network = str(Path("/proc/self/ns/net").stat().st_ino)
     told = hashlib.sha256(f"{__version__}\0{__file__}\0{network}".encode()).hexdigest()[:8]
     name = f"scrout-{os.geteuid()}-{told}"
-    # The runtime folder's name outlives the folder in a shell of another user's, or one that a timer started.
+    # XDG_RUNTIME_DIR may name a folder that no longer exists, in another user's shell or one that a timer started.
     for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
         folder = Path(base, name)
         if base.startswith("/") and len(base) < 50:

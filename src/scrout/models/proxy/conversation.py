@@ -1,8 +1,8 @@
-"""What a conversation may be made of: an allow-list of entries and their parts for each API.
+"""The allow-list of a conversation's entries and their parts, for each API.
 
-Everything that is listed comes with its own bytes, so that its tokens are bounded by what was sent. Not listed is
-whatever an endpoint would get from elsewhere: an address or a file of its own that it would load, and an item or an
-answer that it has kept. Nobody here sees how much of it there is, and an address is a way out of the sandbox.
+Everything on the list includes its own bytes, so that the request's size limits its tokens. Content that an endpoint
+would get from elsewhere is not allowed: a URL or a stored file that it would load, or a stored item or answer. The
+meter cannot see its size, and a URL is a way out of the sandbox.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ from scrout.models.proxy.json_checks import (
 from scrout.trajectory import ApiName
 
 MAX_SHOWN = 60
-"""Characters of an entry that an error repeats."""
+"""Characters of an entry to quote in an error."""
 
 CACHE_CONTROL = an_object(type=one_of("ephemeral"), ttl=one_of("5m", "1h"), scope=text)
-"""How long a prompt cache is kept: each of these has a price."""
+"""Lifetimes of a prompt cache: each of these has a price."""
 NAME = like(
     r"(?!(google_?search(_?retrieval)?|codeExecution|urlContext|litellm_web_search)\Z)[A-Za-z0-9_.-]{1,128}",
     re.IGNORECASE,
 )
-"""Of an agent's own tool. Names of built-in ones begin with a sign at some endpoints, and gateways such as new-api and
-LiteLLM take a function with one of these names for a tool of their own."""
+"""Name of an agent's own tool. Names of built-in ones start with a special character at some endpoints, and gateways
+such as new-api and LiteLLM treat a function with one of these names as their own tool.
+"""
 _BASE64 = r"[A-Za-z0-9+/\r\n]*={0,2}"
 _IMAGE_TYPE = r"image/(png|jpe?g|gif|webp)"
 _IMAGE_DATA = like(rf"data:{_IMAGE_TYPE};base64,{_BASE64}")
 
 
 def part(*required: str, **keys: Check) -> Check:
-    """A part or an entry: its type is looked at before."""
+    """A part or an entry; its type is checked first."""
     return an_object(*required, type=text, **keys)
 
 
@@ -178,7 +179,7 @@ _INLINE_BLOCKS: dict[str, Check] = {
         ),
         cache_control=CACHE_CONTROL,
     ),
-    # Its text alone: nobody can tell how many tokens a page has.
+    # Only its text: the number of tokens of a page is unknown.
     "document": part(
         "source",
         source=an_object("type", "data", type=one_of("text"), media_type=one_of("text/plain"), data=text),
@@ -224,7 +225,7 @@ TURNS: dict[ApiName, Check] = {
     "responses": either(text, list_of(_ITEM)),
     "messages": list_of(_MESSAGE),
 }
-"""The whole of one."""
+"""A whole conversation."""
 
 WHOLE = 'Send the whole conversation in each request, with "store": false.'
 _INSTEAD = {
@@ -238,8 +239,10 @@ _INSTEAD = {
 
 
 def unkept(request: Json) -> Json:
-    """A request of the responses API by which an endpoint keeps nothing, and recalls nothing that it has kept: it would
-    look for a thought by its id where the thought itself is not there."""
+    """A request of the responses API that makes the endpoint store and recall nothing.
+
+    Otherwise, it would look up a reasoning item by its id if the content is missing.
+    """
     items = request.get("input")
     if isinstance(items, list):
         request = {**request, "input": [_unnamed(item, place) for place, item in enumerate(items)]}
@@ -253,7 +256,7 @@ def _unnamed(item: JsonValue, place: int) -> JsonValue:
 
 
 def explain(api: Api, turns: JsonValue) -> str:
-    """Which entry of a conversation is not passed on, and what to send in its place."""
+    """Explain which entry of a conversation is refused, and what to send instead."""
     if not isinstance(turns, list):
         return f"{api.turns!r} must be a list"
     place, entry = next((place, entry) for place, entry in enumerate(turns) if not _ENTRIES[api.name](entry))
@@ -263,7 +266,7 @@ def explain(api: Api, turns: JsonValue) -> str:
 
 
 def _culprit(api: Api, entry: JsonValue) -> JsonValue:
-    """The part of an entry that is at fault; where it is none of its parts, the entry."""
+    """The refused part of an entry; the entry itself if no part is the cause."""
     for key in ("content", "output"):
         parts = entry.get(key) if isinstance(entry, dict) else None
         for inner in parts if isinstance(parts, list) else ():

@@ -1,11 +1,11 @@
-"""One attempt's way to its endpoint: a unix socket that stands for it, and where every call is counted and paid.
+"""One attempt's access to its endpoint: a unix socket in place of it, where every call is counted and booked.
 
-Requests that generate are held for, forwarded and settled; questions about models and tokens pass uncounted; all others
-are refused, since a batch or a file could cost what nobody counts. So is a request with a key that is not known to cost
-tokens alone. The endpoint gets what was read and checked, written anew, and never the agent's own bytes. Beside that
-an output limit may be lowered, a streamed chat completion is asked for its usage, and an endpoint of the responses API
-is told to keep no answer. At a cap a request is left without an answer and whoever opened the account is told, so that
-the agent learns of no budget. A caller of scrout's own gets the stop as an answer.
+Generating requests are reserved, forwarded and settled; requests about models and tokens pass uncounted; all others are
+refused, because a batch or a file could cost money that is not counted. A request with a key that may cost more than
+tokens is refused too. The endpoint gets the checked content, serialized again, and never the agent's own bytes. The
+meter may also lower an output limit, request the usage of a streamed chat completion, and tell an endpoint of the
+responses API not to store answers. At a cap, a request is left unanswered and the account's owner gets the stop, so
+that the agent never learns about a budget. A caller inside of scrout gets the stop as an answer.
 """
 
 from __future__ import annotations
@@ -63,18 +63,20 @@ from scrout.trajectory import (
 
 MAX_QUERY = 2_000
 MAX_BUFFERED = 256_000_000
-"""Bytes of one attempt's requests at once, which may wait for long: the process has the memory of all attempts."""
+"""Maximum bytes of one attempt's concurrent requests, which may wait for long: all attempts share the process's
+memory.
+"""
 MAX_TALKS = 256
-"""Connections of one attempt: each takes a file of a process that others need too."""
+"""Maximum connections of one attempt: each takes a file descriptor of the shared process."""
 MAX_TARGETS = 16
 COUNT_TOKENS = ("POST", "messages/count_tokens")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\"';\s]*)", re.IGNORECASE)
 _MODELS_QUERY = re.compile(r"((limit|after_id|before_id|client_version|beta)=[A-Za-z0-9._-]*(&|$))*")
 _PASSED_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id"})
 _MODEL_PATH = re.compile(r"models(/(?!\.+(/|$))[A-Za-z0-9._:@-]+)*")
-"""Of all models or one; a path that leads up again would reach what else the key opens."""
+"""All models or one; a path with `..` could reach other resources that the key opens."""
 _UNLIKE = frozenset({"stream", "stream_options", "metadata", "client_metadata", "prompt_cache_key", "user"})
-"""Keys that differ between requests and are no part of a prompt."""
+"""Keys that differ between requests and are not part of a prompt."""
 _WORDS = ("system", "instructions")
 
 Tell = Callable[[Json], None]
@@ -88,30 +90,30 @@ class ProxyEndpoint:
         self.path = path
         self.meter = CallCaps(account)
         self.fault = ""
-        """What went wrong with the last call; empty: nothing."""
+        """The last call's error; empty: none."""
         self.fault_status: int | None = None
-        """The endpoint's answer to it; None: there was none."""
+        """The endpoint's status for it; None: there was no answer."""
         self.fault_own = False
-        """Whether it was refused here."""
+        """Whether the meter refused it."""
         self.silent_s = 0.0
-        """For how long the endpoint had said nothing to a call that was cut off."""
+        """How long the endpoint had been silent to a call that was cut off."""
         self.stopped = ""
         self._tell = tell
-        # A shorter one, such as `EMPTY` for a server that wants none, is a word that answers have too.
+        # A shorter one, such as `EMPTY` for a server without keys, is a word that answers may contain too.
         secrets = (*secrets_of(account.base_url, account.key), _basic(account.base_url))
         self.secrets = tuple(one for one in secrets if len(one) >= MIN_LENGTH)
         self._trajectory = Trajectory(Path(account.trajectory), self.secrets)
         self._numbers = itertools.count(1)
-        # An embedder embeds, and others generate.
+        # An embedder's account may only embed, and others may only generate.
         self._apis = {EMBEDDINGS.path: EMBEDDINGS} if account.component == "route" else APIS
         self._targets: dict[tuple[str, str], str] = {}
         self._last: tuple[list[JsonValue], Json] = ([], {})
         self.limit_key = ""
-        """What the endpoint wants an output limit to be called; empty: as the API has it."""
+        """The endpoint's name for an output limit; empty: the API's."""
         self.buffered = 0
-        """Bytes of the requests that are being read or under way."""
+        """Bytes of requests that are being read or in progress."""
         self._settled = asyncio.Event()
-        """Of the next call that ends; each has one of its own."""
+        """Events that are set when the next call ends, one per waiter."""
         self._talks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -131,11 +133,11 @@ class ProxyEndpoint:
             )
         )
         self._server = await asyncio.start_unix_server(self._connected, str(self.path))
-        # The folder is its owner's alone; a sandbox that has the socket mounted runs as somebody else.
+        # Only the owner can access the folder; a sandbox that mounts the socket runs as another user.
         self.path.chmod(0o666)
 
     async def close(self) -> None:
-        """Take no more calls; those under way are cut off and booked at what was held for them."""
+        """Accept no more calls; those in progress are cut off and booked at their reservation."""
         if self._server is not None:
             self._server.close()
         for talk in self._talks:
@@ -150,7 +152,7 @@ class ProxyEndpoint:
             self.meter.remember()
 
     def summary(self) -> Json:
-        """What whoever opened the account should know at its end."""
+        """The final information for the account's owner."""
         return {
             "kind": "closed",
             "fault": self.fault,
@@ -222,7 +224,7 @@ class ProxyEndpoint:
         upstream: Upstream,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Passed on, and not counted."""
+        """Forward it without counting."""
         try:
             answer = await upstream.ask(method, target, headers, body)
             told = await answer.rest()
@@ -260,7 +262,7 @@ class ProxyEndpoint:
             self._settled = asyncio.Event()
 
     def _read(self, api: Api, asked: http.HttpRequest, query: str, writer: asyncio.StreamWriter) -> Json | None:
-        """What a request says; None: it is not passed on, and its sender has been told so."""
+        """Read and check a request; None: it was refused, and the sender has the reason."""
         request = parse_request(asked.body)
         if not _is_plain(asked.headers):
             why, status = "the body must be JSON in UTF-8 without a content-encoding", 415
@@ -281,8 +283,10 @@ class ProxyEndpoint:
     async def _admit(
         self, prompt: Prompt, limit: int | None, count: int, reader: asyncio.StreamReader
     ) -> Reservation | None:
-        """Wait until the call fits; where it never will, until the attempt is ended from outside. None: it is not
-        forwarded, or its caller is gone."""
+        """Wait until the call fits; if it never will, wait until the attempt is stopped from outside.
+
+        None: it was refused, or its caller is gone.
+        """
         while not self.stopped:
             try:
                 hold = self.meter.admit(prompt, limit, count)
@@ -300,13 +304,13 @@ class ProxyEndpoint:
         return None
 
     def _refuse(self, writer: asyncio.StreamWriter) -> None:
-        """Tell a caller of scrout's own why its call is not forwarded."""
+        """Tell a caller inside of scrout why its call is refused."""
         stop, _, detail = self.stopped.partition(":")
         about = {STOP_HEADER: stop, "content-type": "text/plain; charset=utf-8"}
         writer.write(http.whole(402, detail.encode("utf-8", "replace"), about))
 
     def delta(self, api: Api, request: Json) -> ModelRequest:
-        """What this request asks that the last one did not."""
+        """The part of this request that the last one did not have."""
         if self._trajectory.size > MAX_BYTES:
             return ModelRequest(left_out=True)
         entries, rest = _turns(api, request), _rest(api, request)
@@ -334,14 +338,14 @@ class ProxyEndpoint:
             self._tell({"kind": "settled", "receipt": line.receipt.model_dump(mode="json")})
 
     def _broken(self, error: OSError) -> None:
-        """Without a record nothing may be paid."""
+        """Without a record, nothing may be paid."""
         what = f"the trajectory cannot be written ({error.strerror}). Is the disk full?"
         if not self.stopped:
             self.stopped = f"endpoint:{what}"
             self._tell({"kind": "stop", "stop": "endpoint", "detail": what})
 
     def give_up(self, fault: str) -> None:
-        """What the endpoint refuses once and for all it need not be asked ten times, which some agents would do."""
+        """Stop the attempt after a permanent refusal; some agents would retry it ten times."""
         if not self.stopped and not self.meter.budget.calls:
             self.stopped = f"endpoint:{fault}"
             self._tell({"kind": "stop", "stop": "endpoint", "detail": fault})
@@ -357,7 +361,7 @@ class ProxyEndpoint:
         return keyless.feed(body) + keyless.flush()
 
     def passed(self, response: StreamingResponse) -> dict[str, str]:
-        """The headers of an answer that the agent gets to see."""
+        """The headers of an answer that the agent may see."""
         return {
             name: self.keyless(value.encode("latin-1")).decode("latin-1")
             for name, value in response.headers.items()
@@ -372,13 +376,13 @@ class ProxyEndpoint:
             merged = "&".join(part for part in (url.query.decode(), query) if part)
             url = url.copy_with(path=f"{url.path.rstrip('/')}/{below}", query=merged.encode() or None)
             known = url.raw_path.decode("ascii")
-            # Agents ask for the same few again and again, and putting one together takes a while.
+            # Cached: agents use the same few again and again, and building one takes a while.
             if len(self._targets) < MAX_TARGETS:
                 self._targets[below, query] = known
         return known
 
     def _headers(self, asked: http.HttpRequest, api: Api | None) -> dict[str, str]:
-        """The caller's, as far as they are passed on, with the endpoint's key."""
+        """The caller's allowed headers, with the endpoint's key."""
         headers = forwarded(asked.headers)
         headers["accept-encoding"] = "identity"
         if asked.method == "POST":
@@ -393,7 +397,7 @@ class ProxyEndpoint:
 
 
 class SharedState:
-    """One connection's share of the memory that an attempt's requests may take."""
+    """One connection's share of the memory for an attempt's requests."""
 
     def __init__(self, proxy_endpoint: ProxyEndpoint) -> None:
         self.proxy_endpoint = proxy_endpoint
@@ -412,7 +416,7 @@ class SharedState:
 
 
 def _basic(base_url: str) -> str:
-    """The name and password in an address, as a header has them; empty: there are none."""
+    """The user name and password in a URL, as a header value; empty: none."""
     try:
         return b64encode(unquote_to_bytes(httpx.URL(base_url).userinfo)).decode()
     except httpx.InvalidURL:

@@ -1,6 +1,6 @@
 """The little of HTTP/1.1 that a server for agents needs: read a request, write an answer, whole or in chunks.
 
-For peers on this machine. What it cannot read it refuses; nothing here bounds how long a peer may take.
+It is for peers on this machine. It refuses invalid requests, but does not limit a peer's time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 MAX_BODY_BYTES = 32_000_000
-"""What the providers take at most, near enough."""
+"""About the providers' maximum."""
 LAST_CHUNK = b"0\r\n\r\n"
 
 Take = Callable[[int], bool]
@@ -25,7 +25,7 @@ _HEX = re.compile(rb"[0-9A-Fa-f]{1,8}[ \t]*(;[^\r\n]*)?\r\n")
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request as it came."""
+    """A request as received."""
 
     method: str
     path: str
@@ -34,11 +34,11 @@ class HttpRequest:
     """Names in lower case."""
     body: bytes
     last: bool = False
-    """The peer takes no further answer on this connection."""
+    """The peer accepts no further answer on this connection."""
 
 
 class BadRequest(Exception):
-    """What came is no request that this server takes; the connection is of no further use."""
+    """An invalid or unsupported request; the connection cannot be used further."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -48,9 +48,10 @@ class BadRequest(Exception):
 async def read(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, take: Take = lambda size: True
 ) -> HttpRequest:
-    """The next request. A connection that ends raises what asyncio raises, and one that is out of form Unreadable.
+    """Read the next request.
 
-    `take` is asked for room before any of a body is read.
+    A closed connection raises asyncio's errors, an invalid request BadRequest. `take` reserves memory before a body is
+    read.
     """
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
@@ -74,7 +75,10 @@ async def read(
 
 
 def _headers(lines: list[str]) -> dict[str, str]:
-    """By name. One that no server would take is refused here: sent on, it would look like the endpoint's fault."""
+    """Headers by name.
+
+    Headers that no server accepts are refused here; forwarded, they would look like the endpoint's fault.
+    """
     headers = {}
     for line in filter(None, lines):
         name, colon, value = line.partition(":")
@@ -103,12 +107,12 @@ async def _chunked(reader: asyncio.StreamReader, coding: str, take: Take) -> byt
         if await reader.readexactly(2) != b"\r\n":
             raise BadRequest(400)
     while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # trailers, which nobody here has a use for
+        pass  # trailers, which are ignored
     return bytes(body)
 
 
 def head(status: int, headers: Mapping[str, str]) -> bytes:
-    """The beginning of an answer."""
+    """The status line and headers of an answer."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
@@ -118,11 +122,11 @@ def head(status: int, headers: Mapping[str, str]) -> bytes:
 
 
 def whole(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-    """A whole answer: JSON, unless the headers say otherwise."""
+    """A complete answer: JSON, unless the headers say otherwise."""
     about = {"content-type": "application/json", "content-length": str(len(body))}
     return head(status, about | dict(headers or {})) + body
 
 
 def chunk(data: bytes) -> bytes:
-    """One part of an answer whose length is not known before its end."""
+    """One chunk of an answer with unknown length."""
     return b"%x\r\n%s\r\n" % (len(data), data) if data else b""

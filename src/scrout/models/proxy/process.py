@@ -1,10 +1,11 @@
-"""The meter's process: every paid call of an attempt passes it, and it alone has the endpoint's key.
+"""The meter's process: every paid call of an attempt goes through it, and only it has the endpoint's key.
 
-It belongs to one user, serves all attempts of that user's scrout, and outlives those who opened them: what is under way
-when they die is settled and written down. It ends by itself when nobody has needed it for a while. An account is opened
-over a socket in a folder that is its owner's alone. The key comes that way: no argument, environment or file has it.
+It serves all attempts of one user, and outlives the processes that opened them: if they die, calls in progress are
+still settled and recorded. It ends by itself when it has been idle for a while.
 
-Not covered: an agent that has another way to the endpoint, which is for its sandbox to prevent.
+An account is opened over a socket in a folder that only the owner can access. The key is sent over the socket: no
+argument, environment or file has it. Not covered: an agent that has another connection to the endpoint; its sandbox
+must prevent that.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from scrout.models.proxy.caps import Account
 from scrout.models.proxy.endpoint import ProxyEndpoint
 
 CONTROL = "control"
-"""The socket's name in the folder that the process is given."""
+"""The socket's name in the process's folder."""
 LINGER_S = 10.0
-"""How long the process stays with nothing to do: the next attempt need not wait for another to start."""
+"""How long an idle process stays, so that the next attempt need not start another."""
 
 
 class Proxy:
@@ -40,10 +41,10 @@ class Proxy:
         self._idle = asyncio.Event()
 
     async def serve(self) -> None:
-        """Until nobody has had an account open for a while."""
+        """Serve until no account has been open for a while."""
         socket = self.folder / CONTROL
         socket.unlink(missing_ok=True)
-        for left in self.folder.glob("[0-9]*-[0-9]*"):  # of one that was killed
+        for left in self.folder.glob("[0-9]*-[0-9]*"):  # of a process that was killed
             left.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(self._control, str(socket), limit=2**20)
         try:
@@ -61,7 +62,7 @@ class Proxy:
         return bool(self._doors) or self._idle.is_set()
 
     async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one account: its end is the account's, however the other side came to it."""
+        """One connection, one account: when the connection ends, for whatever reason, so does the account."""
         self._doors += 1
         self._idle.set()
         proxy_endpoint: ProxyEndpoint | None = None
@@ -90,7 +91,9 @@ class Proxy:
 
 
 def _limits() -> None:
-    """Files for every attempt's connections, and no dump of a memory that has keys in it."""
+    """Raise the limit of open files for every attempt's connections, and disable core dumps, because the memory has
+    keys in it.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

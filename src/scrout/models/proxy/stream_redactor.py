@@ -1,4 +1,4 @@
-"""Cuts secrets out of an answer as it passes, whatever pieces it comes in."""
+"""Removes secrets from an answer as it streams, even if a secret is split between chunks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 
 class StreamRedactor:
-    """Cuts secrets out of bytes that come in whatever pieces."""
+    """Removes secrets from a stream of bytes."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.secrets = tuple(secret.encode() for secret in secrets)
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What can be passed on: all but an end that may be the beginning of a secret."""
+        """Take a chunk; returns all bytes so far except an end that may be the start of a secret."""
         data = self._rest + data
         for secret in self.secrets:
             data = data.replace(secret, b"[key]")
@@ -27,7 +27,7 @@ class StreamRedactor:
 
 
 def _begun(secret: bytes, data: bytes) -> int:
-    """How many of its bytes the data ends with."""
-    if data.endswith(b"\n"):  # as every event does
+    """How many of the secret's first bytes are at the end of the data."""
+    if data.endswith(b"\n"):  # as in every event
         return 0
     return next((n for n in range(min(len(secret) - 1, len(data)), 0, -1) if data.endswith(secret[:n])), 0)

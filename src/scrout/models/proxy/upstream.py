@@ -1,8 +1,7 @@
-"""One caller's connection to an endpoint, which stays open between calls for as long as servers keep it.
+"""One caller's connection to an endpoint, which stays open between calls as long as servers allow.
 
-A caller has one request under way at a time, so one connection is all that it needs. Answers are read by httptools, in
-C: a general client costs more than all else that is done to a call. Proxies are those of the environment, as far as
-they speak HTTP.
+A caller has one request in progress at a time, so one connection is enough. httptools parses answers in C, because a
+general client would cost more than all other work on a call. It uses the environment's proxies if they speak HTTP.
 """
 
 from __future__ import annotations
@@ -26,36 +25,36 @@ from scrout.models.proxy.bounds import ENCODINGS, MAX_ANSWER_BYTES, Decompressor
 
 MAX_HEAD_BYTES = 100_000
 MAX_UNREAD_BYTES = 65_536
-"""Of an answer that nobody takes; past it the endpoint has to wait."""
+"""Maximum unread bytes of an answer; beyond it, the endpoint has to wait."""
 NEXT_ADDRESS_S = 0.25
-"""After this long a host's next address is tried beside the one that does not answer."""
+"""If a host's address does not answer for this long, its next address is also tried."""
 _PORTS = {"http": 80, "https": 443}
 
 
 class ConnectFailed(Exception):
-    """The request was never sent. Its text says why, in a word."""
+    """The request was never sent. The message is the reason, in a few words."""
 
 
 class StreamBroken(Exception):
-    """It may have been sent, and the answer is not whole. Its text says why, in a word."""
+    """The request may have been sent, but the answer is incomplete. The message is the reason, in a few words."""
 
 
 class Oversized(StreamBroken):
-    """It was cut off: it is larger than any that a model writes."""
+    """Cut off, because it is larger than any answer of a model."""
 
 
 @dataclass(frozen=True)
 class StreamingResponse:
-    """An answer that is coming in."""
+    """An answer that is being received."""
 
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
     more: Callable[[], Awaitable[bytes]]
-    """Waits for what comes next of its body; empty: that was all."""
+    """Waits for the next part of its body; empty: the body has ended."""
 
     async def rest(self) -> bytes:
-        """All that is still to come, up to what an answer may have."""
+        """Read the rest, up to an answer's maximum size."""
         body = bytearray()
         while part := await self.more():
             body += part
@@ -65,17 +64,17 @@ class StreamingResponse:
 
 
 class Upstream:
-    """The way to one endpoint."""
+    """The connection to one endpoint."""
 
     def __init__(self, base_url: str, socket: str = "") -> None:
         self._url = httpx.URL(base_url)
         self._socket = socket
-        """A unix socket that stands for the host; empty: none does."""
+        """A unix socket in place of the host; empty: none."""
         known = {} if socket or proxy_bypass(self._url.host) else getproxies()
         proxy = known.get(self._url.scheme) or known.get("all")
         self._proxy = httpx.URL(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
         self._origin = ""
-        """Before a path, where a proxy reads requests and passes them on; what is encrypted goes through a tunnel."""
+        """URL prefix of a path, for a proxy that forwards plain requests; encrypted ones use a tunnel."""
         self._always = {"host": self._url.netloc.decode()}
         if self._proxy is not None and self._url.scheme == "http":
             self._origin = f"http://{self._url.netloc.decode()}"
@@ -83,7 +82,7 @@ class Upstream:
         self._line: _Line | None = None
 
     async def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> StreamingResponse:
-        """The beginning of the answer to a request. One that is not read to its end costs the connection."""
+        """Send a request; returns the start of its answer. If it is not read to its end, the connection is closed."""
         request = _head(f"{method} {self._origin}{path} HTTP/1.1", {**self._always, **headers}, len(body)) + body
         if self._line is None or not self._line.idle():
             self.close()
@@ -110,7 +109,7 @@ class Upstream:
             raise ConnectFailed(type(error).__name__) from error
 
     async def _tunnel(self, line: _Line, proxy: httpx.URL) -> _Line:
-        """A connection to the endpoint itself, through one to a proxy."""
+        """A tunnel to the endpoint through a proxy."""
         netloc, inner = self._url.netloc.decode(), _Line()
         where = netloc if self._url.port else f"{netloc}:{_PORTS['https']}"
         try:
@@ -129,7 +128,7 @@ class Upstream:
 
 
 def _decoded(reached: StreamingResponse) -> StreamingResponse:
-    """An answer as it was before its endpoint compressed it, which it was asked not to do."""
+    """A decompressed answer, if its endpoint compressed it against the request."""
     encoding = reached.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("", "identity"):
         return reached
@@ -166,23 +165,23 @@ class _Decoding:
 
 
 class _Line(asyncio.Protocol):
-    """A connection, and the answer that comes in on it."""
+    """A connection, and the answer that it receives."""
 
     transport: asyncio.Transport
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._asked = False
-        """Whether an answer is under way."""
+        """Whether an answer is in progress."""
         self._since = time.monotonic()
         """When the last one ended."""
         self._size = 0
-        """Bytes that came since the last of a body: of a head, what is between chunks, or what follows the last."""
+        """Bytes since the last part of a body: a head, chunk headers, or trailers."""
         self._status = 0
         self._headers: dict[str, str] = {}
         self._parts: list[bytes] = []
         self._fault = ""
-        """Why nothing more will come; empty: it may."""
+        """Why no more data will come; empty: it may."""
         self._paused = False
         self._news: asyncio.Future[None] | None = None
 
@@ -192,7 +191,7 @@ class _Line(asyncio.Protocol):
         return quiet and time.monotonic() - self._since < KEEP_ALIVE_S and not _readable(self.transport)
 
     async def ask(self, request: bytes) -> StreamingResponse:
-        """Only of one that is idle."""
+        """Only for an idle connection."""
         self._asked, self._size, self._status, self._headers, self._parts = True, 0, 0, {}, []
         self.transport.write(request)
         while not self._status:
@@ -224,7 +223,7 @@ class _Line(asyncio.Protocol):
         self.transport.abort()
         self._wake()
 
-    # What asyncio tells
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -249,21 +248,21 @@ class _Line(asyncio.Protocol):
         self._fault = self._fault or (type(error).__name__ if error else "closed")
         self._wake()
 
-    # What the parser finds
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         if not self._asked:
-            raise StreamBroken("an answer that nobody asked for")
+            raise StreamBroken("an unexpected answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._status:  # what follows a body is no header
+        if not self._status:  # fields after a body are not headers
             self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status >= 200:
             self._status = status
-        else:  # another one follows
+        else:  # another answer follows
             self._headers = {}
 
     def on_body(self, data: bytes) -> None:
@@ -302,7 +301,7 @@ def _head(first: str, headers: Mapping[str, str], length: int | None = None) -> 
     if length is not None:
         lines.append(f"content-length: {length}")
     head = "\r\n".join(lines)
-    # A key may have come with the end of its line, and what follows that would be taken for a header.
+    # A key may contain a line break, and the text after it would be parsed as a header.
     if max(head.count("\r"), head.count("\n")) >= len(lines):
         raise ConnectFailed("a key or header of several lines")
     try:
@@ -322,7 +321,9 @@ def _ends_with_the_connection(headers: Mapping[str, str]) -> bool:
 
 
 def _readable(transport: asyncio.Transport) -> bool:
-    """Whether something has come that the loop has not seen yet: at rest that is the server's end of it."""
+    """Whether there is data that the loop has not seen yet: on an idle connection, that means that the server
+    closed it.
+    """
     poll = select.poll()
     poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
     return bool(poll.poll(0))

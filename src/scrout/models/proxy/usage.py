@@ -1,4 +1,4 @@
-"""The usage that the three APIs report, as disjoint buckets. A report that cannot be true counts as none."""
+"""The usage reports of the three APIs, as disjoint buckets. An implausible report counts as none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from scrout.money import Usage
 
-# The upper bound keeps cost a number. No call has an empty prompt: zero means that the endpoint did not count.
+# The upper bound keeps the cost finite. No call has an empty prompt, so zero means that the endpoint did not count.
 _Tokens = Annotated[int, Field(ge=0, le=10**9)]
 _Prompt = Annotated[int, Field(gt=0, le=10**9)]
 
@@ -42,7 +42,7 @@ class _Embeddings(BaseModel):
 
 
 class _Pass(BaseModel):
-    """A pass of a call over its conversation: one that sums it up is billed, and not in the totals."""
+    """A pass of a call over its conversation: a pass that summarizes is billed, but not in the totals."""
 
     type: str = ""
     input_tokens: _Tokens = 0
@@ -64,18 +64,18 @@ class _Messages(BaseModel):
 
 
 def of_chat(raw: JsonValue) -> Usage | None:
-    """Of a chat completion."""
+    """Usage of a chat completion."""
     try:
         wire = _Chat.model_validate(raw)
     except ValidationError:
         return None
-    # Some count what a model thought in the total alone, and bill it all the same.
+    # Some endpoints count reasoning only in the total, but still bill it.
     completion = max(wire.completion_tokens, (wire.total_tokens or 0) - wire.prompt_tokens)
     return _split(wire.prompt_tokens, completion, wire.prompt_tokens_details, wire.completion_tokens_details)
 
 
 def of_responses(raw: JsonValue) -> Usage | None:
-    """Of the responses API."""
+    """Usage of the responses API."""
     try:
         wire = _Responses.model_validate(raw)
     except ValidationError:
@@ -84,7 +84,7 @@ def of_responses(raw: JsonValue) -> Usage | None:
 
 
 def of_embeddings(raw: JsonValue) -> Usage | None:
-    """Of embeddings, which have no output."""
+    """Usage of embeddings, which have no output."""
     try:
         return Usage(input_tokens=_Embeddings.model_validate(raw).prompt_tokens)
     except ValidationError:
@@ -92,14 +92,14 @@ def of_embeddings(raw: JsonValue) -> Usage | None:
 
 
 def of_messages(raw: JsonValue) -> Usage | None:
-    """Of the messages API, which counts reasoning as output."""
+    """Usage of the messages API, which counts reasoning as output."""
     try:
         wire = _Messages.model_validate(raw)
     except ValidationError:
         return None
     kept = wire.cache_creation or _Kept()
     hour = kept.ephemeral_1h_input_tokens or 0
-    # Where the parts are more than the whole, they are what is billed.
+    # If the parts are more than the whole, the parts are billed.
     written = max(wire.cache_creation_input_tokens or 0, hour + (kept.ephemeral_5m_input_tokens or 0))
     read = wire.cache_read_input_tokens or 0
     if not wire.input_tokens + read + written:
@@ -115,14 +115,14 @@ def of_messages(raw: JsonValue) -> Usage | None:
 
 
 def believable(usage: Usage | None, *, wrote: bool) -> Usage | None:
-    """A report that can be true: what was written has tokens. None: it counts as none."""
+    """The report if it is plausible: written text has tokens. None: it counts as no report."""
     if usage is not None and wrote and not usage.output_tokens + usage.reasoning_tokens:
         return None
     return usage
 
 
 def _split(prompt: int, completion: int, cached: _Cached | None, thought: _Thought | None) -> Usage:
-    """Where a part is reported as larger than the whole, the whole holds."""
+    """If a part is reported as larger than the whole, the whole counts."""
     read = min((cached.cached_tokens or 0) if cached else 0, prompt)
     written = min((cached.cache_write_tokens or 0) if cached else 0, prompt - read)
     reasoning = min((thought.reasoning_tokens or 0) if thought else 0, completion)

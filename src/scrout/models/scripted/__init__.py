@@ -1,7 +1,7 @@
 """A stand-in for a model: speaks chat completions, responses and messages over real HTTP on loopback, plain and
-streamed, and says what a script tells it to.
+streamed, and replies from a script.
 
-It needs no key, costs nothing and thinks nothing; it is for tests, demonstrations and rehearsing faults.
+It needs no key and costs nothing. Use it for tests, demonstrations and fault injection.
 """
 
 from scrout.models.scripted.endpoint import ScriptedEndpoint

@@ -1,4 +1,4 @@
-"""The endpoint itself: an HTTP server in a thread of its own, which answers whatever the user's event loop does."""
+"""The endpoint itself: an HTTP server in a separate thread, which answers even if the user's event loop is blocked."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Script = Sequence[ScriptedReply] | Callable[[ScriptedRequest], ScriptedReply]
 
 
 class ScriptedEndpoint:
-    """A context manager: listens on a free loopback port and gives one reply of the script to each request.
+    """A context manager that listens on a free loopback port and answers each request with one reply of the script.
 
-    The script is a sequence, or a function of the request, which is called in the server's thread. `requests` holds
-    what asked for a reply, in order of arrival; questions about tokens and models need no script and are not in it.
+    The script is a sequence, or a function of the request, which is called in the server's thread. `requests` has the
+    requests for a reply, in order of arrival. Requests about tokens and models need no script and are not in it.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class ScriptedEndpoint:
     ) -> None:
         self.requests: list[ScriptedRequest] = []
         self.served = 0
-        """Requests that asked for a reply."""
+        """Requests for a reply."""
         self.connections = 0
-        """Opened to it so far."""
+        """Number of connections so far."""
         self._replies: Script = replies if callable(replies) else tuple(replies)
         self._models = tuple(models)
         self._tokenizer = tokenizer
@@ -99,7 +99,7 @@ class ScriptedEndpoint:
         self._listener = await asyncio.start_server(self._connected, sock=listener, backlog=BACKLOG)
 
     async def _close(self, *, but: asyncio.Task[None] | None = None) -> None:
-        """Stop listening and drop every connection, but not the task that asks for it."""
+        """Stop listening and drop every connection, except the task that calls this."""
         if self._listener is not None:
             self._listener.close()
         ending = [task for task in self._talks if task is not but]
@@ -108,7 +108,7 @@ class ScriptedEndpoint:
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-        # A transport closes its socket in a later round of the loop.
+        # A transport closes its socket in a later iteration of the loop.
         await asyncio.sleep(0)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -134,7 +134,7 @@ class ScriptedEndpoint:
             writer.close()
 
     async def _answer(self, method: str, request: ScriptedRequest, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; False: the connection is at its end."""
+        """Answer one request; False: the connection has ended."""
         path = request.path.partition("?")[0]
         wire = PROTOCOLS.get(path) if method == "POST" else None
         if wire is not None:
@@ -149,7 +149,7 @@ class ScriptedEndpoint:
         return True
 
     def _take(self, request: ScriptedRequest, wire: Wire) -> ScriptedReply:
-        """Record a request and give the script's answer to it."""
+        """Record a request and return the script's answer."""
         missing = [key for key in wire.needs if not request.content.get(key)]
         if missing or not isinstance(request.content["model"], str):
             return ScriptedReply(fault=Status(400, message=f"the body needs {' and '.join(wire.needs)}"))
@@ -159,7 +159,8 @@ class ScriptedEndpoint:
         if callable(self._replies):
             try:
                 return self._replies(request)
-            except Exception as error:  # the script is the user's; its fault is shown where it can be seen
+            # the script is the user's; report its error in the answer, where the user can see it
+            except Exception as error:
                 return ScriptedReply(fault=Status(500, message=f"the script raised {error!r}"))
         if self.served > len(self._replies):
             message = f"the script has {len(self._replies)} replies and this is request {self.served}"
@@ -201,7 +202,7 @@ class ScriptedEndpoint:
 
 
 def _encoded(reply: ScriptedReply, request: ScriptedRequest, wire: Wire) -> bytes:
-    """The whole HTTP answer."""
+    """The complete HTTP answer."""
     if isinstance(reply.fault, Status):
         return _plain(reply.fault.code, json.dumps(wire.error(reply.fault.message)), reply.fault.headers)
     streamed = request.content.get("stream") is True
@@ -241,6 +242,6 @@ def _listen(port: int) -> socket.socket:
 def _abort(writer: asyncio.StreamWriter) -> None:
     connection = writer.get_extra_info("socket")
     if connection is not None and connection.fileno() >= 0:
-        # Lingering for zero seconds makes closing send RST instead of FIN.
+        # With a linger time of zero, closing sends RST instead of FIN.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

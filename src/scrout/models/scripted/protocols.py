@@ -1,4 +1,6 @@
-"""How three protocols put one reply: chat completions, responses and messages; each whole, and as a stream's events."""
+"""Encodes one reply in three protocols: chat completions, responses and messages; each whole, and as a stream's
+events.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from scrout.money import Usage
 Json = dict[str, JsonValue]
 
 PIECE = 24
-"""Characters of a text in one event of a stream."""
+"""Characters of text per event of a stream."""
 
 
 class Wire(Protocol):
     """One protocol."""
 
     needs: tuple[str, ...]
-    """What a request must have."""
+    """Required keys of a request."""
 
     def whole(self, reply: ScriptedReply, request: ScriptedRequest) -> Json: ...
 
@@ -164,7 +166,7 @@ class Responses:
 
 
 def _filling(name: str, texts: str, where: Json, index: str, parts: JsonValue) -> Iterator[tuple[str, Json]]:
-    """The events by which the parts of a responses item fill with text."""
+    """The events that fill the parts of a responses item with text."""
     for number, part in enumerate(parts if isinstance(parts, list) else ()):
         if isinstance(part, dict):
             place = where | {index: number}
@@ -257,7 +259,7 @@ PROTOCOLS: dict[str, Wire] = {
 
 
 def count_tokens(request: ScriptedRequest) -> int:
-    """The stand-in's tokenizer: one for every four characters of messages (or prompt) and tools, as compact JSON."""
+    """The stand-in's tokenizer: one token per four characters of messages (or prompt) and tools, as compact JSON."""
     counted = [request.content.get(key) for key in ("messages", "prompt", "tools")]
     return -(-len(json.dumps(counted, ensure_ascii=False, separators=(",", ":"))) // 4)
 

@@ -1,4 +1,4 @@
-"""What a script is made of: replies, the faults that may befall them, and the requests they answer."""
+"""The elements of a script: replies, faults, and the requests that they answer."""
 
 from __future__ import annotations
 
@@ -77,21 +77,21 @@ Fault = Status | Reset | Hang | Stall | Drip | Cut | Truncated | ErrorBody | Res
 
 @dataclass(frozen=True)
 class ScriptedReply:
-    """One answer of the script. Whatever limit the request sets, it is given whole."""
+    """One reply of the script. It is sent completely, whatever limit the request sets."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
-    """None: no usage is reported, or zeros where the protocol must have numbers."""
+    """None: no usage is reported, or zeros if the protocol requires numbers."""
     finish_reason: str = ""
-    """As chat completions name it; empty: what fits, `tool_calls` or `stop`."""
+    """As chat completions name it; empty: `tool_calls` or `stop`, whichever fits."""
     fault: Fault | None = None
     reasoning: str = ""
 
 
 @dataclass(frozen=True)
 class ScriptedRequest:
-    """What the endpoint was sent."""
+    """A request that the endpoint received."""
 
     path: str
     headers: Mapping[str, str]
@@ -100,7 +100,7 @@ class ScriptedRequest:
 
     @cached_property
     def content(self) -> Mapping[str, JsonValue]:
-        """The body's JSON object; empty where it is none."""
+        """The body's JSON object; empty if it is not one."""
         try:
             parsed: JsonValue = json.loads(self.body)
         except (ValueError, RecursionError):

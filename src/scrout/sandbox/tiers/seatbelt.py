@@ -2,8 +2,8 @@
 
 Covered: no network, no writing but to the workspace and a scratch folder, no reading of the user's folders, no signals
 to processes outside, no environment of the caller's, and an end of the process group. Not covered: bugs of the kernel,
-the number of processes, their memory, and a daemon that leaves its group.
-The profile language is Apple's own affair; it has stayed the same for a decade and is marked deprecated all the same.
+the number of processes, their memory, and a daemon that leaves its group. Apple does not document the profile language
+and marks it as deprecated, but it has not changed for a decade.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtrac
 
 
 class Seatbelt(WithoutMounts):
-    """Runs commands under sandbox-exec, each with a profile of its own."""
+    """Runs commands under sandbox-exec, each with its own profile."""
 
     name: ClassVar[str] = "seatbelt"
     strength: ClassVar[int] = 1
@@ -62,13 +62,13 @@ class Seatbelt(WithoutMounts):
         return await run_process(self.argv(here), command, end=kill_group, env=here.env)
 
     def argv(self, command: Command) -> list[str]:
-        """The whole command line, for a command at host paths."""
+        """The complete command line, for a command at host paths."""
         begin = begin_argv(command.limits, processes=False)
         return [PROGRAM, "-p", profile(command), *in_folder(command.cwd), *begin, *command.argv]
 
 
 def profile(command: Command) -> str:
-    """What the command may do; the rest is denied."""
+    """The profile: what the command may do. Everything else is denied."""
     view = command.view
     assert isinstance(view, Copy)
     writable = [view.folder, view.scratch, *(mount.source for mount in command.mounts if mount.writable)]
@@ -84,7 +84,7 @@ def profile(command: Command) -> str:
             "(allow sysctl-read)",
             '(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))',
             "(allow ipc-posix-sem)",
-            # Names and sizes along a path, which every lookup of it needs; not what is in the folders.
+            # Names and sizes along a path, which every lookup needs; not the folders' content.
             "(allow file-read-metadata)",
             '(allow file-read* (literal "/"))',
             f"(allow file-read* {_paths('subpath', readable)})",
@@ -96,7 +96,7 @@ def profile(command: Command) -> str:
 
 
 def _paths(kind: str, paths: Iterable[Path]) -> str:
-    # Profiles speak of paths without links, and /tmp and /var are links there.
+    # Profiles need paths without symlinks, and /tmp and /var are symlinks on macOS.
     return " ".join(f"({kind} {_quoted(os.path.realpath(path))})" for path in dict.fromkeys(paths))
 
 

@@ -1,8 +1,9 @@
-"""The unsafe tier: an ordinary process of the caller's, with a few limits and nothing between it and the host.
+"""The unsafe tier: an ordinary process of the caller, with a few limits and no isolation from the host.
 
 Covered: no environment of the caller's, bounded time, output, file size, open files and memory of each process, a
 workspace that is a copy, and an end of the process tree that a command can only escape on purpose. Not covered:
-everything else. It reads and writes what the caller can, and talks to whom it likes. Never chosen by scrout itself.
+everything else. A command can read and write everything the caller can, and use the network. scrout never chooses this
+tier itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ KEEPER = (sys.executable, "-I", "-S", str(Path(keeper.__file__)))
 
 
 class Unsafe(WithoutMounts):
-    """Runs commands without isolation, because the user said so."""
+    """Runs commands without isolation, because the user asked for it."""
 
     name: ClassVar[str] = "unsafe"
     strength: ClassVar[int] = 0
@@ -34,7 +35,7 @@ class Unsafe(WithoutMounts):
 
     async def run(self, command: Command) -> Completed:
         here = at_host_paths(command)
-        # The caller's own processes count against a process limit, so there is none.
+        # The caller's own processes would count against a process limit, so there is none.
         begin = begin_argv(command.limits, processes=False)
         argv = [*KEEPER, str(os.getpid()), *in_folder(here.cwd), *begin, *here.argv]
         return await run_process(argv, command, end=end_keeper, env=here.env)

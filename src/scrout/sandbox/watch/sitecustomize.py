@@ -1,8 +1,7 @@
-"""Runs inside the sandbox, in every Python that a watched command starts: notes which lines of the repository ran and
-which exceptions passed through them, and leaves that in the outbox when the interpreter exits.
+"""Runs inside the sandbox, in every Python that a watched command starts: records which lines of the repository ran and
+which exceptions passed through them, and writes that to the outbox at exit.
 
-Standard library only, any Python 3.8 or later. What it reports comes from inside and can be forged by the code
-it watches: evidence for finding a fault, never a proof.
+Standard library only, any Python 3.8 or later. The watched code can forge its report, so it is evidence, never proof.
 """
 
 import atexit
@@ -16,16 +15,16 @@ _ROOT = os.environ.get("SCROUT_WATCH_ROOT", "/") + os.sep
 _OUTBOX = os.environ.get("SCROUT_WATCH_OUTBOX", "")
 _MOST_RAISED = 400
 _NAMELESS = ("<string>", "<stdin>")
-"""What Python calls `-c` and a script on standard input."""
+"""Python's names for `-c` and a script on standard input."""
 _lines = {}
-# The last ones, because what ends a run comes last.
+# The last ones, because those that end a run come last.
 _raised = collections.deque(maxlen=_MOST_RAISED)
 
 
 def _enter(frame, event, argument):
     name = frame.f_code.co_filename
     if name in _NAMELESS and frame.f_globals.get("__name__") != "__main__":
-        return None  # generated code, as of dataclasses, bears the same name
+        return None  # generated code, such as that of dataclasses, has the same name
     seen = _lines.get(name)
     if seen is None:
         seen = _lines[name] = set() if _is_ours(name) else False

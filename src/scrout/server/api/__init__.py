@@ -1,5 +1,5 @@
-"""scrout over HTTP, for programs: stages as jobs, and one model that stands for the pool.
+"""scrout over HTTP, for programs: stages as jobs, and one model that represents the pool.
 
-app.py has the addresses and description.py describes them; schemas.py is what is sent and answered; access.py says
-who may what, jobs.py does it, conversations.py stands for `scrout/auto`, and store.py keeps jobs, choices and budgets.
+app.py has the endpoints, description.py their OpenAPI description, schemas.py the requests and responses, access.py the
+access control, jobs.py the jobs, conversations.py the model `scrout/auto`, and store.py jobs, choices and budgets.
 """

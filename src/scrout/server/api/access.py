@@ -1,7 +1,7 @@
-"""What stands before every address: whose token it is, how often that one asks, and that no web page asks in its name.
+"""Checks before every endpoint: the caller's token, its rate limit, and that the request is not from a web page.
 
-Without callers only names of this machine are answered to. A browser's page is told by what browsers say of it, and
-refused: nothing here is for pages.
+Without callers, the server only answers to names of this machine. Requests of web pages are recognized by their
+headers, and refused: nothing here is for pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scrout.server.api.schemas import Problem
 
 
 class RequestRefused(HTTPException):
-    """A request that is not carried out. `retry_s` says when it may be tried again; None: nobody knows."""
+    """A refused request. `retry_s` says when to retry; None: unknown."""
 
     def __init__(self, status: int, title: str, detail: str, retry_s: float | None = None) -> None:
         super().__init__(status, detail, {} if retry_s is None else {"retry-after": str(max(1, round(retry_s)))})
@@ -49,10 +49,10 @@ class ApiAccess(Access):
             return problem(
                 421,
                 "Another host",
-                "This server answers to localhost alone. Name callers in its scrout.toml for others.",
+                "This server answers requests to localhost only. To allow others, name callers in its scrout.toml.",
             )
         if is_another_site(request.headers) or "origin" in request.headers:
-            return problem(403, "A page", "Requests of web pages are refused. Ask from a program.")
+            return problem(403, "A page", "This server refuses requests of web pages. Send the request from a program.")
         if request.scope["path"] in self._public:
             request.state.caller = LOCAL
             return None
@@ -69,51 +69,51 @@ class ApiAccess(Access):
 
 
 LOCAL = Caller(name="local", token_env="-")
-"""Everybody on this machine, where no caller is named: it may do nothing that costs."""
+"""Any user of this machine, if no caller is configured. It may do nothing that costs money."""
 
 
 class Callers:
     def __init__(self, settings: ApiSettings) -> None:
         tokens = [read_token(one.token_env, f"api caller {one.name!r}") for one in settings.callers]
         if len(set(tokens)) < len(tokens):
-            raise ConfigError("two callers of the API have the same token. Give each one of its own.")
+            raise ConfigError("two callers of the API have the same token. Give each caller its own token.")
         self.tokens = tuple(tokens)
-        """Secrets that no rule would find."""
+        """Secrets that no redaction rule would find."""
         self._known = tuple(zip(tokens, settings.callers, strict=True))
         self._quotas = {one.name: Quota(one.requests_a_minute) for one in settings.callers or (LOCAL,)}
 
     @property
     def named(self) -> bool:
-        """False: nobody needs a token, and only this machine may ask."""
+        """False: no token is needed, and only this machine may send requests."""
         return bool(self._known)
 
     def of(self, headers: Mapping[str, str]) -> Caller | None:
-        """Who carries this token; None: nobody does."""
+        """The caller with this token; None: there is none."""
         if not self.named:
             return LOCAL
         given = bearer(headers)
-        # All are compared, so that the time it takes does not tell which is near.
+        # Compares all of them, so that the time does not reveal a near match.
         found = [caller for token, caller in self._known if same(given, token)]
         return found[0] if found else None
 
     def wait_s(self, caller: Caller) -> float:
-        """Counts a request; how long the caller has to wait before one more is answered. 0: it need not."""
+        """Count a request; returns the wait before it is answered. 0: none."""
         return self._quotas[caller.name].take()
 
 
 def must_be_allowed(caller: Caller, action: Action) -> None:
-    """A Refused that says how to allow it, unless the caller may."""
+    """Raise a RequestRefused that says how to allow it, unless the caller is allowed."""
     if action in caller.may:
         return
     if caller is LOCAL:
-        how = f"nobody is named who may {action}: add a caller with {action!r} in its `may` under [[api.callers]]"
+        how = f"no caller may {action}: add a caller with {action!r} in its `may` under [[api.callers]]"
     else:
         how = f"caller {caller.name!r} may not {action}: add {action!r} to its `may`"
     raise RequestRefused(403, "Not allowed", f"{how} in the server's scrout.toml.")
 
 
 class Quota:
-    """So many requests a minute, which may come in a tenth of it."""
+    """A rate limit per minute; all of a minute's requests may come in a tenth of it."""
 
     def __init__(self, a_minute: int) -> None:
         self._rate = a_minute / 60
@@ -132,9 +132,9 @@ class Quota:
 
 
 def refuse_open(host: str, settings: ApiSettings) -> None:
-    """An address that others reach needs callers with tokens."""
+    """Require callers with tokens for an address that others can reach."""
     if not settings.callers and not is_loopback(host):
         raise ConfigError(
-            f"--host {host} can be reached by others, who would run commands of your repositories. Name who may, with "
-            "a token each, under [[api.callers]] in scrout.toml."
+            f"--host {host} lets other machines connect and run commands of your repositories. Name each allowed "
+            f"caller, with a token, under [[api.callers]] in scrout.toml."
         )

@@ -1,4 +1,4 @@
-"""The API as an ASGI application: who asks, what is asked, and the answer or why there is none."""
+"""The API as an ASGI application: authenticates the caller, handles the request, and explains refusals."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ from scrout.server.service import Service
 from scrout.server.serving import HttpServer, listen
 
 MAX_BODY_KEYS = 100
-"""Of what is sent to a stage, which knows a handful."""
+"""Maximum number of keys in a request for a stage, which has a handful."""
 MAX_CHAT_BYTES = 32_000_000
 BEAT_S = 15.0
-"""A stream that has nothing to say shows that it lives."""
+"""Keep-alive interval of a stream without events."""
 PRUNE_S = 600.0
 JSON = "application/json"
 CHAT_PATH = "/v1/chat/completions"
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 
 def _plain_number(given: object) -> object:
-    """A number as a query has it: Python would also read spaces, signs, underscores and digits of other scripts."""
+    """A number in a query: Python would also accept spaces, signs, underscores and digits of other scripts."""
     if isinstance(given, str) and not _NUMBER.fullmatch(given):
         raise ValueError("it is no number")
     return given
@@ -117,8 +117,10 @@ Limit = Annotated[int, BeforeValidator(_plain_number), Query(ge=1, le=500)]
 
 
 def create_app(service: Service, store: ApiStore, callers: Callers) -> FastAPI:
-    """The API over one folder of repositories and one pool. What a killed server left is taken over; `state.end` ends
-    what is under way."""
+    """The API for one folder of repositories and one pool.
+
+    It takes over the state of a killed server. `state.end` ends all work in progress.
+    """
     jobs = Jobs(service, store, [*callers.tokens, *_keys(service.settings)])
     conversations = Conversations(service.settings, store, open_ledger(service.settings))
     endpoints = _Endpoints(jobs, conversations, store)
@@ -161,15 +163,15 @@ def create_app(service: Service, store: ApiStore, callers: Callers) -> FastAPI:
     complete(app)
     for route in app.routes:
         if isinstance(route, Route) and route.methods and "GET" in route.methods:
-            route.methods.add("HEAD")  # behind the description, which has none
-    # Around everything, so that even an answer to a fault has the rules; what is added as middleware lies within that.
+            route.methods.add("HEAD")  # outside of the description
+    # The outermost layer, so that even an answer to a fault has the headers; middleware is added inside of it.
     app.middleware_stack = ApiAccess(app.build_middleware_stack(), callers, PUBLIC)
     app.state.end, app.state.service = end, service
     return app
 
 
 class _StrictRequest(Request):
-    """Whose body is JSON, once each key, and no longer than it may be."""
+    """A request with a JSON body of limited size, each key once."""
 
     async def body(self) -> bytes:
         if not hasattr(self, "_whole"):
@@ -179,13 +181,13 @@ class _StrictRequest(Request):
     async def json(self) -> JsonValue:
         document = await asyncio.to_thread(_json, await self.body())
         if isinstance(document, dict) and len(document) > MAX_BODY_KEYS:
-            # Each that is not known would be told of, which takes a minute for all that fit into a body.
+            # Each unknown key would be reported, which takes a minute for as many as fit into a body.
             raise not_understood(f"the body has more than {MAX_BODY_KEYS} keys.")
         return document
 
 
 class _StrictRoute(APIRoute):
-    """Takes the parameters that it knows, each once: of two values of one, every reader takes another."""
+    """Accepts only known parameters, each once: programs disagree about which of two values counts."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
         handle = super().get_route_handler()
@@ -209,7 +211,7 @@ class _StrictRoute(APIRoute):
 
 
 class _Passed(StreamingResponse):
-    """An endpoint's answer, passed on as it comes in. One that breaks off is left without its end."""
+    """An endpoint's answer, streamed as it arrives. If it breaks off, the stream ends without its end mark."""
 
     def __init__(self, spoken: StreamedAnswer) -> None:
         super().__init__(spoken.body, spoken.status, spoken.headers)
@@ -280,7 +282,7 @@ class _Endpoints:
 
     async def route(self, request: Request, form: RouteRequest, wait: Wait = None, key: Key = None) -> Response:
         if bool(form.issue.strip()) == bool(form.run):
-            raise not_understood("pass `issue`, or the `run` that has scouted it; one of the two.")
+            raise not_understood("pass either `issue` or the `run` that scouted it.")
         return await self._start(request, "route", form, MAX_WAIT_S if wait is None else wait, key)
 
     async def jobs(self, request: Request, limit: Limit = 50) -> Response:
@@ -358,7 +360,7 @@ def _keys(settings: Settings) -> list[str]:
 
 
 async def _unless_gone(request: Request, work: Coroutine[None, None, T]) -> T:
-    """What the work gives; it is called off when nobody waits for it any more."""
+    """The result of the work; cancels it if the client disconnects."""
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -386,13 +388,13 @@ async def _read(request: Request, most: int) -> bytearray:
             if len(body) > most:
                 raise RequestRefused(413, "Too long", f"the body has more than {most:,} bytes. Send less.")
     except ClientDisconnect:
-        raise RequestRefused(400, "Broken off", "the body broke off. Send it again.") from None
-    return body or bytearray(b" ")  # none at all is no JSON either
+        raise RequestRefused(400, "Broken off", "the body is incomplete. Send it again.") from None
+    return body or bytearray(b" ")  # an empty body is not JSON either
 
 
 def _json(body: bytes | bytearray) -> JsonValue:
     if has_too_many_values(body):
-        raise RequestRefused(413, "Too long", "the body has more values than are read. Send less.")
+        raise RequestRefused(413, "Too long", "the body has too many values. Send less.")
     try:
         return cast(JsonValue, json.loads(body, object_pairs_hook=_once, parse_constant=_number, parse_float=_number))
     except (ValueError, RecursionError):
@@ -402,7 +404,7 @@ def _json(body: bytes | bytearray) -> JsonValue:
 
 
 def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Of two values of one key, every reader takes another."""
+    """Programs disagree about which of two values of one key counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key comes twice")
@@ -418,7 +420,7 @@ def _number(word: str) -> float:
 
 def _object(value: JsonValue) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
-        raise RequestRefused(400, "Not understood", "the body is no JSON object.")
+        raise RequestRefused(400, "Not understood", "the body is not a JSON object.")
     return value
 
 
@@ -440,14 +442,14 @@ async def _not_understood(request: Request, error: Exception) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     if (
         isinstance(error, RequestRefused) and request.url.path == CHAT_PATH
-    ):  # clients of this protocol read another form
+    ):  # clients of this protocol expect another error format
         kind = "insufficient_quota" if error.status_code in (402, 429) else "invalid_request_error"
         about = {"message": redact(error.detail), "type": kind, "param": None, "code": error.title}
         return JSONResponse({"error": about}, error.status_code, error.headers)
     if isinstance(error, RequestRefused):
         return problem(error.status_code, error.title, error.detail, error.headers)
     if isinstance(error, HTTPException) and error.status_code == 404:
-        return problem(404, "Not possible", "Nothing has this address. See /openapi.json for those that are there.")
+        return problem(404, "Not possible", "This path does not exist. See /openapi.json for the paths that do.")
     if isinstance(error, HTTPException) and error.status_code == 405:
         taken = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
         allow = ", ".join(sorted({method for route in taken for method in route.methods}))
@@ -466,7 +468,7 @@ FILE = "api.db"
 
 
 def capped(settings: Settings) -> Settings:
-    """The settings with caps that are held for: under `paper` a last call may pass one, and a caller's budget."""
+    """The settings with hard caps: under `paper`, the last call may exceed a cap, and so a caller's budget."""
     return settings.model_copy(update={"fix": settings.fix.model_copy(update={"caps": "hard"})})
 
 

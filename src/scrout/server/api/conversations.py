@@ -1,9 +1,9 @@
-"""`scrout/auto`: one model's name that stands for the pool. A conversation is routed once, and then keeps its fixer, so
-that the endpoint's prompt cache goes on being worth something.
+"""`scrout/auto`: one model's name that stands for the pool.
 
-Every call passes the meter. A conversation is a run in the ledger, with the decision and one attempt that lasts for as
-long as it is talked; the fixer's own caps hold for all of it. One that has been quiet for a while gives back what was
-held for it, and goes on, with the same fixer, in a run of its own.
+A conversation is routed once and then keeps its fixer, so that the endpoint's prompt cache stays useful. Every call
+goes through the meter. A conversation is a run in the ledger, with the decision and one attempt that lasts as long as
+the conversation; the fixer's caps apply to all of it. An idle conversation releases its reserved budget, and continues,
+with the same fixer, in a new run.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from scrout.trajectory import FILE_NAME
 
 MODEL = "scrout/auto"
 ARM = "auto"
-"""What the ledger calls a conversation's run."""
+"""The task name of a conversation's run in the ledger."""
 MAX_TALKS = 256
-"""Conversations with an open account; each has a socket and a file."""
+"""Maximum number of conversations with an open account; each has a socket and a file."""
 MAX_FULL = 10_000
 MAX_TASK_CHARS = 100_000
-"""Of the opening, as the router reads it."""
+"""Maximum length of the opening for the router."""
 SILENT_S = 600.0
-"""An endpoint that has said nothing for so long has hung; clients give up by then."""
+"""An endpoint that is silent for this long has hung; clients give up by then."""
 LATE_S = 1.0
-"""A cap is told of when no call is under way any more, but on another line than the last answer comes in."""
+"""The meter reports a cap when no call is in progress any more, but on another connection than the last answer."""
 GRACE_S = 5.0
-"""For answers that are being passed on when a conversation reaches a cap, or the server is ended."""
+"""Time for answers in progress when a conversation reaches a cap, or the server ends."""
 LEAST_USD = Decimal("0.01")
-"""A budget with less than this left opens no conversation that costs."""
+"""With less budget than this, no paid conversation is opened."""
 
 Json = dict[str, JsonValue]
 
@@ -68,9 +68,9 @@ class StreamedAnswer:
     status: int
     headers: dict[str, str]
     body: AsyncIterator[bytes]
-    """Raises Lost where it breaks off."""
+    """Raises StreamBroken if it breaks off."""
     close: Callable[[], None]
-    """To be called when it was passed on, or will not be."""
+    """Call this after the answer was passed on, or if it will not be."""
 
 
 @dataclass
@@ -80,17 +80,17 @@ class _Talk:
     run: OpenRun
     spending: int
     cap_usd: Decimal | None
-    """What was held for it; None: it costs nothing."""
+    """The reserved budget; None: it is free."""
     by_budget: bool
-    """Whether that is less than the fixer's own cap has left."""
+    """Whether that is less than the rest of the fixer's own cap."""
     proxy_endpoint: asyncio.Future[ProxyClient]
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set: it is to end, whoever talks."""
+    """Set: it must end, even during a call."""
     closing: bool = False
     under_way: int = 0
     heard: float = field(default_factory=time.monotonic)
     silent: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set: nothing is under way."""
+    """Set: no call is in progress."""
     task: asyncio.Task[None] | None = None
 
     def enter(self) -> None:
@@ -114,9 +114,9 @@ class Conversations:
         self._routing = SharedRouter(self._settings)
         self._talks: dict[tuple[str, str], _Talk] = {}
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        """Each is there for as long as somebody has it or waits for it."""
+        """Each exists as long as a request holds it or waits for it."""
         self._full: set[tuple[str, str]] = set()
-        """Those that have reached their fixer's dollars: to try each again would make a run of every refusal."""
+        """Those that have reached their fixer's dollar cap: retrying each would make a run of every refusal."""
         self._ledger = ledger
         self._closing = False
 
@@ -125,7 +125,10 @@ class Conversations:
         return bool(self._settings.fixers)
 
     async def ask(self, caller: Caller, request: Json, name: str) -> StreamedAnswer:
-        """Pass one request of a conversation on. `name` is what the caller calls it; empty: its opening tells."""
+        """Forward one request of a conversation.
+
+        `name` is the caller's name for it; empty: its opening identifies it.
+        """
         must_be_allowed(caller, "auto")
         if not self.usable:
             words = "no fixer of the pool can talk: it needs an entry of kind agent or mini under [[fixers]]."
@@ -137,11 +140,11 @@ class Conversations:
         opening = await asyncio.to_thread(opening_of, request)
         parts = ("name", name) if name else ("opening", *opening)
         key = (caller.name, await asyncio.to_thread(_digest, *parts))
-        # One at a time: two first requests of one conversation must not choose twice.
+        # One at a time: two first requests of one conversation must not both choose a fixer.
         turn = self._turns.setdefault(key, asyncio.Lock())
         async with turn:
             talk = self._talks.get(key)
-            if talk and talk.closing and talk.task:  # what it has used has to be known before it goes on
+            if talk and talk.closing and talk.task:  # its usage has to be known before it continues
                 await asyncio.wait({talk.task})
                 talk = None
             talk = talk or await self._open(caller, key, opening[-1][:MAX_TASK_CHARS])
@@ -153,7 +156,7 @@ class Conversations:
             raise
 
     async def close(self) -> None:
-        """Begin no more, and end all, once the answers that are coming in are there or have had their time."""
+        """Refuse new requests, and end all conversations after their current answers, up to a time limit."""
         self._closing = True
         for talk in list(self._talks.values()):
             talk.over.set()
@@ -226,12 +229,12 @@ class Conversations:
             return
         longest = max(self._talks.values(), key=_Talk.quiet_s)
         if longest.under_way or not longest.task:
-            raise RequestRefused(429, "Too many conversations", "all are being talked right now. Try again.", 5)
+            raise RequestRefused(429, "Too many conversations", "all conversations are in use. Try again later.", 5)
         longest.over.set()
         await asyncio.wait({longest.task})
 
     async def _last(self, key: tuple[str, str], talk: _Talk, task: Task, left_calls: int) -> None:
-        """The conversation as a run: the decision, and an attempt until nobody talks any more."""
+        """Run the conversation: the decision, and an attempt until the conversation ends."""
 
         async def decided(*_: object) -> Decision:
             return talk.decision
@@ -299,7 +302,7 @@ class Conversations:
             upstream.ask("POST", f"/v1/{CHAT.path}", {"content-type": "application/json"}, body)
         )
         try:
-            # The meter leaves a call without an answer that no longer fits, and says so on another line.
+            # The meter leaves a call that no longer fits without an answer, and reports it on another connection.
             either: set[asyncio.Future[Any]] = {asking, proxy_endpoint.ended}
             await asyncio.wait(either, timeout=SILENT_S, return_when=asyncio.FIRST_COMPLETED)
             if proxy_endpoint.ended.done():
@@ -327,15 +330,16 @@ class Conversations:
             "x-scrout-run": talk.run.id,
             "x-scrout-reason": talk.decision.reason,
         }
-        # Framing is of the connection behind this one.
+        # Framing headers belong to the connection behind this one.
         passed = {name: value for name, value in reached.headers.items() if name != "transfer-encoding"}
         headers = {**passed, **{name: _header(value) for name, value in told.items()}}
         return StreamedAnswer(reached.status, headers, _parts(reached), close)
 
 
 def speaking(settings: Settings) -> Settings:
-    """The settings with those of the pool that a conversation can be held with: their endpoints are known to speak chat
-    completions. There may be none."""
+    """The settings with only those fixers whose endpoints are known to speak chat completions; the pool may be
+    empty.
+    """
     pool = tuple(fixer for fixer in settings.fixers if fixer.api == "chat")
     anchor = settings.route.anchor if any(fixer.name == settings.route.anchor for fixer in pool) else ""
     route = settings.route.model_copy(update={"anchor": anchor})
@@ -343,7 +347,7 @@ def speaking(settings: Settings) -> Settings:
 
 
 def opening_of(request: Json) -> list[str]:
-    """What a conversation begins with, up to the first words of the user's, which are what it is about."""
+    """A conversation's messages up to the first text of the user, which gives its topic."""
     turns = request.get("messages")
     opening = []
     for turn in turns if isinstance(turns, list) else []:
@@ -352,13 +356,13 @@ def opening_of(request: Json) -> list[str]:
             if turn.get("role") == "user" and opening[-1].strip():
                 return opening
     raise RequestRefused(
-        400, "No user message", "`messages` has no text of the user's, so there is nothing to route by."
+        400, "No user message", "`messages` has no text from the user, so there is nothing to route by."
     )
 
 
 def _dumped(talk: _Talk, request: Json) -> bytes:
     try:
-        # Not as escapes: the meter bounds a prompt's tokens by its bytes.
+        # Not as escapes, because the meter limits a prompt's tokens by its bytes.
         return json.dumps({**request, "model": talk.fixer.model}, ensure_ascii=False).encode("utf-8", "replace")
     except RecursionError:
         raise RequestRefused(400, "Not understood", "the body is nested too deeply.") from None
@@ -373,10 +377,10 @@ async def _parts(reached: StreamingResponse) -> AsyncIterator[bytes]:
 
 
 def _fail(proxy_endpoint: asyncio.Future[ProxyClient], error: Exception) -> None:
-    """Tell whoever waits for a door that it stays closed, unless it was opened."""
+    """Give the error to all requests that wait for the endpoint, unless it was opened."""
     if not proxy_endpoint.done():
         proxy_endpoint.set_exception(error)
-        proxy_endpoint.exception()  # there may be nobody who waits
+        proxy_endpoint.exception()  # there may be no waiting request
 
 
 def _digest(*parts: str) -> str:
@@ -391,7 +395,7 @@ def _words(content: JsonValue) -> str:
 
 
 def _header(value: str) -> str:
-    """As a header can carry it."""
+    """Text for a header."""
     flat = " ".join(value.split()).encode("ascii", "replace").decode()
     return "".join(character if character.isprintable() else "?" for character in flat)[:500]
 
@@ -404,7 +408,7 @@ def _used_up(fixer: Fixer) -> RequestRefused:
 
 
 def _unusable(fixer: Fixer, status: int) -> RequestRefused:
-    """Passed on as it is, the caller would look for the fault in what it has sent."""
+    """Forwarded as it is, it would make the caller suspect its own request."""
     words = f"the endpoint of {fixer.name} answers with status {status}: see to its key, credit and `model`"
     return RequestRefused(502, "No answer", f"{words} at the server.")
 

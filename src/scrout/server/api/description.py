@@ -1,4 +1,4 @@
-"""What the description of the API (OpenAPI 3.1) says beyond the functions and records that it is made from."""
+"""Additions to the API's OpenAPI 3.1 description that functions and records do not show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scrout.base import FrozenModel
 from scrout.server.api.schemas import Answer, Job, Problem
 
 PUBLIC = {"/openapi.json", "/healthz"}
-"""Nobody is asked for a token there."""
+"""These endpoints need no token."""
 REFUSALS = {
     400: "The request cannot be read.",
     401: "The token is missing or unknown.",
@@ -23,7 +23,7 @@ REFUSALS = {
     429: "Too many requests, or too many at once; Retry-After says when to try again.",
     500: "A fault of scrout's.",
 }
-"""What any address may answer."""
+"""Possible answers of every endpoint."""
 BUDGET = "The caller's budget is too small."
 ENDING = "The server is ending."
 NOT_UNDERSTOOD = "What is asked for makes no sense, or its key came with another request."
@@ -35,7 +35,7 @@ About = dict[Any, Any]
 def answers(
     record: type[FrozenModel] | None = None, refusals: dict[int | str, str] | None = None, *, public: bool = False
 ) -> About:
-    """An address that answers 200 with a record, or any object, or why not."""
+    """Answers of an endpoint that returns 200 with a record, or any object, or an error."""
     whole = {"$ref": REF.format(model=record.__name__)} if record else {"type": "object"}
     responses: About = {200: {"description": "The answer.", "content": {"application/json": {"schema": whole}}}}
     if record:
@@ -47,7 +47,7 @@ def answers(
 
 
 def _headers(about: dict[str, str]) -> About:
-    """Headers of an answer, by what they say."""
+    """Headers of an answer, with their descriptions."""
     return {
         name: {"description": words, "required": True, "schema": {"type": "string"}} for name, words in about.items()
     }
@@ -119,12 +119,12 @@ CHAT["openapi_extra"] = {
 
 
 def complete(app: FastAPI) -> None:
-    """Make the description, with what no function shows: the token, refusals, and a job's result."""
+    """Complete the description with tokens, refusals, and a job's result."""
     made = app.openapi()
     _, more = models_json_schema([(Problem, "serialization"), (Answer, "serialization")], ref_template=REF)
     known = made["components"]["schemas"]
     known |= more["$defs"]
-    # A stored job's result is kept as JSON; the router's vector, a State, is left out of it.
+    # A stored job's result is JSON without the router's vector, a State.
     known["Job"]["properties"]["result"] = {"anyOf": [{"$ref": REF.format(model="Answer")}, {"type": "null"}]}
     del known["Scouting"]["properties"]["state"], known["State"]
     made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

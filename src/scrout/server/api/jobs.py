@@ -1,4 +1,4 @@
-"""Stages as jobs: started by one request, watched and fetched by others, paid from the caller's budget."""
+"""Stages as jobs: one request starts a job, others watch and fetch it, and the caller's budget pays for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from scrout.server.service import Service
 from scrout.text import usd
 
 MAX_SAID = 500
-"""Words of progress that are kept of one job, for who begins to listen late: the latest."""
+"""Number of a job's progress messages to keep for late listeners: the latest ones."""
 MAX_WORDS = 300
 
 Form = ScoutRequest | GateRequest | RouteRequest | FixRequest
@@ -36,24 +36,24 @@ Form = ScoutRequest | GateRequest | RouteRequest | FixRequest
 
 @dataclass
 class _Work:
-    """A job under way."""
+    """A job in progress."""
 
     job: Job
     caller: str
     spending: int | None
-    """The number of what is held for it; None: it costs nothing."""
+    """The number of its reservation; None: it is free."""
     before_usd: Decimal = Decimal(0)
-    """What its run had cost when it was opened."""
+    """The cost of its run when the job opened it."""
     said: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_SAID))
-    """The latest words."""
+    """The latest messages."""
     number: int = 0
-    """Of the last of them."""
+    """The number of the last message."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Of whatever is new next; each has one of its own."""
+    """One per listener, set at each new message."""
     doing: asyncio.Task[Answer] | None = None
-    """The stage itself, which can be called off."""
+    """The stage's task, which can be cancelled."""
     task: asyncio.Task[None] | None = None
-    """All of it, to the last entry."""
+    """The whole job's task, up to its last entry."""
 
     async def report(self, _: int, words: str) -> None:
         self.number += 1
@@ -62,7 +62,7 @@ class _Work:
         self.tell()
 
     def after(self, number: int) -> list[tuple[int, str]]:
-        """What was said behind a number, as far as it is kept."""
+        """The messages after a number that are still kept."""
         first = self.number - len(self.said) + 1
         return [(first + index, words) for index, words in enumerate(self.said) if first + index > number]
 
@@ -76,21 +76,21 @@ class Jobs:
         self._service = service
         self._store = store
         self._secrets = tuple(secrets)
-        """Those that no rule would find."""
+        """Secrets that no redaction rule would find."""
         self._at_work: dict[str, _Work] = {}
         self._closing = False
 
     def recover(self) -> None:
-        """Take over what a killed server left: what it had paid is settled, its jobs are told as interrupted."""
+        """Take over the state of a killed server: settles its payments, and marks its jobs as interrupted."""
         with open_ledger(self._service.settings) as ledger:
-            ledger.in_progress()  # one that cannot be read is told of before anybody asks
+            ledger.in_progress()  # report an unreadable ledger before the first request
             self._store.recover(partial(_billed, ledger))
         for job in self._store.unfinished():
             ended = _ended(job, "interrupted", error="the server was ended. Send the same request again.")
             self._store.change(ended.model_copy(update={"cost_usd": self._store.cost_usd(job.id)}))
 
     async def start(self, caller: Caller, stage: Stage, form: Form, key: str) -> Job:
-        """The job of a request. With a key, the same request gets the same job."""
+        """Start a request's job. With a key, the same request gets the same job."""
         must_be_allowed(caller, stage)
         if isinstance(form, RouteRequest) and form.run:
             self._must_own(caller, form.run)
@@ -98,7 +98,7 @@ class Jobs:
         known = self._known(caller, stage, key, asked)
         if isinstance(form, ScoutRequest) and (known is None or known.status == "interrupted"):
             await self._must_be_there(form.repo)
-            known = self._known(caller, stage, key, asked)  # the same key may have come again meanwhile
+            known = self._known(caller, stage, key, asked)  # another request with the same key may have come meanwhile
         if known and known.status != "interrupted":
             return known
         self._must_have_room(caller, stage)
@@ -133,7 +133,7 @@ class Jobs:
         return [self._newest(job).model_copy(update={"result": None}) for job in self._store.jobs(caller.name, limit)]
 
     async def wait(self, job: Job, seconds: float) -> Job:
-        """The job once it has ended, or as it is when the time is over."""
+        """The job once it has ended, or its current state when the time is over."""
         work = self._at_work.get(job.id)
         if work is None or work.task is None:
             return job
@@ -142,7 +142,7 @@ class Jobs:
         return work.job
 
     async def call_off(self, caller: Caller, job_id: str) -> Job:
-        """End a job; its sandbox ends with it. One that has ended stays as it is."""
+        """End a job and its sandbox. A finished job stays unchanged."""
         job, work = self.job(caller, job_id), self._at_work.get(job_id)
         if work is None:
             return job
@@ -150,9 +150,9 @@ class Jobs:
         return work.job
 
     async def follow(self, job: Job, after: int) -> AsyncIterator[tuple[int, str | None]]:
-        """What is said of a job, numbered from 1, beginning behind a number; None once it has ended."""
+        """Messages of a job, numbered from 1, starting after a number; None once it has ended."""
         work = self._at_work.get(job.id)
-        number = after if work is None else min(after, work.number)  # one that goes on counts anew
+        number = after if work is None else min(after, work.number)  # a job that continues counts from 1 again
         while work is not None:
             news = work.news
             for told, words in work.after(number):
@@ -164,19 +164,19 @@ class Jobs:
         yield number + 1, None
 
     async def close(self) -> None:
-        """Begin no more, and end all; they count as interrupted."""
+        """Refuse new jobs, and end all; they count as interrupted."""
         self._closing = True
         await asyncio.gather(*(_end(work) for work in list(self._at_work.values())))
 
     def _known(self, caller: Caller, stage: Stage, key: str, asked: str) -> Job | None:
-        """The job that came with a key; None: it is new, or there is no key."""
+        """The job of a key; None: it is new, or there is no key."""
         found = self._store.by_key(caller.name, stage, key) if key else None
         if found is None:
             return None
         job, before = found
         if before != asked:
             raise RequestRefused(
-                422, "Key used before", "this Idempotency-Key came with another request. Take a new one."
+                422, "Key used before", "this Idempotency-Key was used for another request. Use a new one."
             )
         return self._newest(job)
 
@@ -185,7 +185,7 @@ class Jobs:
         return work.job if work else job
 
     def _must_own(self, caller: Caller, run: str) -> None:
-        """One caller's issues and scouting are not another's to learn from."""
+        """A caller must not learn another's issues and scoutings."""
         at_work = any(work.caller == caller.name and work.job.run == run for work in self._at_work.values())
         if not at_work and not self._store.owns(caller.name, run):
             raise RequestRefused(
@@ -222,14 +222,14 @@ class Jobs:
             self._store.settle(work.spending, bill)
 
     async def _run(self, work: _Work) -> None:
-        """See a job to its end, however that comes, and book it."""
+        """Run a job to its end, in whatever way, and book it."""
         ended = await self._outcome(work)
         try:
             if work.spending is not None:
                 self._settle(work, await in_thread(partial(self._bill, work)))
             ended = ended.model_copy(update={"cost_usd": self._store.cost_usd(work.job.id)})
             self._store.change(ended)
-        except ScroutError as error:  # what is held stays held: the next server settles it
+        except ScroutError as error:  # the reservation stays: the next server settles it
             ended = _ended(work.job, "failed", error=self._clean(str(error)))
         finally:
             work.job = ended
@@ -247,7 +247,7 @@ class Jobs:
             return _ended(work.job, "failed", error=self._clean(str(error)))
         except OSError as error:
             return _ended(work.job, "failed", error=f"{error.strerror or error}. Check permissions and free space.")
-        except Exception as error:  # a bug ends its job, and no other; the server's log has it
+        except Exception as error:  # a bug ends only its own job; the server's log has the details
             asyncio.get_running_loop().call_exception_handler({"message": f"{work.job.id} failed", "exception": error})
             return _ended(work.job, "failed", error=f"a fault of scrout's: {type(error).__name__}. Please report it.")
 
@@ -284,7 +284,7 @@ class Jobs:
             return Spend(max(ledger.paid_usd(work.job.run) - work.before_usd, Decimal(0)))
 
     def _clean(self, words: str) -> str:
-        """Without secrets and the server's own paths; bytes that are no text are question marks."""
+        """Text without secrets and the server's own paths; invalid bytes become question marks."""
         for place, name in ((self._service.root, "."), (cache_folder(), "(cache)"), (Path.home(), "~")):
             words = words.replace(f"{place}/", f"{name}/").replace(str(place), name)
         return redact(words, self._secrets).encode(errors="replace").decode()
@@ -298,7 +298,7 @@ class Jobs:
 
 
 def max_cost_usd(settings: Settings, form: Form) -> Decimal:
-    """What a request can cost at the most: scouting by a model, and what all attempts may spend together."""
+    """The maximum cost of a request: scouting by a model, and the budget of all attempts."""
     if isinstance(form, RouteRequest) or (isinstance(form, GateRequest) and form.handoff.strip()):
         return Decimal(0)
     searcher = settings.scout.model
@@ -322,7 +322,7 @@ def ending() -> RequestRefused:
 
 
 async def _end(work: _Work) -> None:
-    """Call it off, once: a second time would cut short what it does at its end."""
+    """Cancel it, but only once: a second cancel would interrupt its cleanup."""
     if work.doing and not work.doing.cancelling():
         work.doing.cancel()
     if work.task:
@@ -334,7 +334,7 @@ def _ended(job: Job, status: Status, **more: object) -> Job:
 
 
 def _billed(ledger: Ledger, run_id: str) -> Spend | None:
-    """What a run has come to so far; None: this ledger does not have it."""
+    """A run's cost so far; None: this ledger does not have it."""
     if ledger.ended(run_id) is None:
         return None
     calls = sum(len(step.receipts) for step in ledger.steps(run_id) if step.name == "fix")

@@ -1,7 +1,8 @@
-"""What the API keeps between calls: jobs with their results, choices of conversations, and what each caller has spent.
+"""The API's stored state: jobs with their results, choices of conversations, and each caller's spending.
 
-One SQLite file, of one server at a time. Money is held before anything is paid and settled after it, each in one
-transaction, so a budget holds whatever ends the process. What was paid is in the ledger; here is whose bill it is on.
+It is one SQLite file, used by one server at a time. Money is reserved before a payment and settled after it, each in
+one transaction, so budgets hold even if the process is killed. The ledger has the payments; this file has their
+callers.
 """
 
 from __future__ import annotations
@@ -66,11 +67,14 @@ CREATE TABLE IF NOT EXISTS conversation (
 VERSION = 1
 BUSY_S = 10.0
 MAX_ROUTES = 10_000
-"""Jobs that only chose a fixer: they are free, quick and may be many. Beyond it the oldest are forgotten."""
+"""Maximum number of jobs that only chose a fixer: they are free and quick, and there may be many.
+
+The oldest are removed.
+"""
 
 
 class BudgetTooSmall(Exception):
-    """What is left does not cover what may be spent. Its amount is what is left."""
+    """The rest of the budget does not cover the maximum cost. Its amount is the rest."""
 
     def __init__(self, remaining_usd: Decimal) -> None:
         super().__init__(str(remaining_usd))
@@ -85,14 +89,14 @@ class Spend:
 
 @dataclass(frozen=True)
 class ConversationState:
-    """What a conversation of `scrout/auto` was given, and has used of it."""
+    """The fixer of a `scrout/auto` conversation, and its use so far."""
 
     decision: Decision
     used: Spend
 
 
 class ApiStore:
-    """The file. Its methods may be called from any thread."""
+    """The file. Its methods are thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,11 +105,13 @@ class ApiStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = Lock(path.with_name(f"{path.name}-lock"))
             if not self._lock.take():
-                raise ConfigError(f"another `scrout api` works with {path}. End that one, or use it.")
+                raise ConfigError(f"another `scrout api` is using {path}. Stop it, or send requests to it.")
             self._db = connect(path, BUSY_S, {"synchronous": "NORMAL"})
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, VERSION):
-                raise LedgerError(f"{path} was written by another version of scrout. Upgrade, or move it away.")
+                raise LedgerError(
+                    f"{path} was written by another version of scrout. Upgrade scrout, or move the file away."
+                )
             self._db.executescript(TABLES)
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -113,8 +119,6 @@ class ApiStore:
         with self._one_at_a_time:
             self._db.close()
             self._lock.release()
-
-    # Jobs
 
     def add(self, job: Job, caller: str, key: str, asked: str) -> None:
         """`asked` is the digest of its request."""
@@ -126,7 +130,7 @@ class ApiStore:
             )
 
     def owns(self, caller: str, run: str) -> bool:
-        """Whether a job of the caller's, as far as they are kept, made this run."""
+        """Whether a stored job of the caller made this run."""
         return bool(self._rows("SELECT 1 FROM job WHERE caller = ? AND json_extract(job, '$.run') = ?", caller, run))
 
     def change(self, job: Job) -> None:
@@ -134,12 +138,12 @@ class ApiStore:
             db.execute("UPDATE job SET ended = ?, job = ?, result = ? WHERE id = ?", (*_columns(job), job.id))
 
     def job(self, caller: str, job_id: str) -> Job | None:
-        """None: this caller has none of that id."""
+        """None: this caller has no job with that id."""
         found = self._rows("SELECT job, result FROM job WHERE id = ? AND caller = ?", job_id, caller)
         return _job(*found[0]) if found else None
 
     def by_key(self, caller: str, stage: str, key: str) -> tuple[Job, str] | None:
-        """The job that came with a key, and the digest of its request."""
+        """The job of a key, and the digest of its request."""
         found = self._rows(
             "SELECT job, result, asked FROM job WHERE caller = ? AND stage = ? AND key = ? AND key <> ''",
             *(caller, stage, key),
@@ -147,7 +151,7 @@ class ApiStore:
         return (_job(*found[0][:2]), found[0][2]) if found else None
 
     def jobs(self, caller: str, limit: int) -> list[Job]:
-        """The newest first, without results."""
+        """The latest first, without results."""
         rows = self._rows("SELECT job FROM job WHERE caller = ? ORDER BY created DESC, id LIMIT ?", caller, limit)
         return [_job(job, None) for (job,) in rows]
 
@@ -155,7 +159,7 @@ class ApiStore:
         return [_job(job, None) for (job,) in self._rows("SELECT job FROM job WHERE ended IS NULL")]
 
     def prune(self, days: float) -> None:
-        """Forget jobs that ended, and conversations that were last heard of, before so many days."""
+        """Remove jobs that ended, and conversations that were last used, more than this many days ago."""
         before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
         with self._writing() as db:
             db.execute("DELETE FROM job WHERE ended < ?", (before,))
@@ -172,8 +176,6 @@ class ApiStore:
             )
             db.execute("DELETE FROM conversation WHERE at < ?", (before,))
 
-    # Money
-
     def hold(
         self,
         caller: str,
@@ -184,8 +186,10 @@ class ApiStore:
         job: str = "",
         conversation: str = "",
     ) -> int:
-        """Keep an amount of today's budget back, and say under which number. `least_usd`: a smaller amount, down to
-        this, will do too. BudgetTooSmall: it is not there."""
+        """Reserve an amount of today's budget; returns the reservation's number.
+
+        `least_usd`: a smaller amount, down to this, is also accepted. Raises BudgetTooSmall if there is not enough.
+        """
         day = _day()
         with self._writing() as db:
             spent, held = self._of(caller, day)
@@ -205,7 +209,7 @@ class ApiStore:
         return Decimal(held)
 
     def belongs(self, number: int, run_id: str, before_usd: Decimal) -> None:
-        """Say which run it is spent on, and what that had cost before. After a kill the ledger knows the rest."""
+        """Record the run of a reservation, and the run's cost before. After a kill, the ledger has the rest."""
         with self._writing() as db:
             db.execute("UPDATE spending SET run_id = ?, before_usd = ? WHERE id = ?", (run_id, str(before_usd), number))
 
@@ -217,27 +221,29 @@ class ApiStore:
             )
 
     def recover(self, billed: Callable[[str], Spend | None]) -> None:
-        """Settle what a server that was killed had held. `billed` says what a run has come to; None: nobody knows, and
-        it counts as all that was held."""
+        """Settle the reservations of a killed server.
+
+        `billed` returns a run's cost so far; None: unknown, so the whole reservation counts.
+        """
         for number, run_id, before, held in self._rows(
             "SELECT id, run_id, before_usd, held_usd FROM spending WHERE cost_usd IS NULL"
         ):
-            # Nothing is paid before it is said for which run.
+            # A run is recorded before its first payment.
             bill = billed(run_id) if run_id else Spend(Decimal(before))
             cost = Decimal(held) if bill is None else max(bill.cost_usd - Decimal(before), Decimal(0))
             self.settle(number, Spend(cost, bill.calls if bill else 0))
 
     def today(self, caller: str) -> tuple[Decimal, Decimal]:
-        """What a caller has spent, and what is held for it."""
+        """A caller's spending today, and its reservations."""
         return self._of(caller, _day())
 
     def cost_usd(self, job_id: str) -> Decimal:
-        """What a job has paid, each time it was gone on with."""
+        """A job's cost, over all its continuations."""
         rows = self._rows("SELECT cost_usd FROM spending WHERE job = ? AND job <> '' AND cost_usd IS NOT NULL", job_id)
         return sum((Decimal(cost) for (cost,) in rows), Decimal(0))
 
     def _of(self, caller: str, day: str) -> tuple[Decimal, Decimal]:
-        # What was held yesterday and is still under way is spent today, at the worst.
+        # Yesterday's reservations that are still in progress may be spent today.
         rows = self._rows(
             "SELECT held_usd, cost_usd FROM spending WHERE caller = ? AND day = ?"
             " UNION ALL SELECT held_usd, cost_usd FROM spending WHERE cost_usd IS NULL AND caller = ? AND day <> ?",
@@ -246,8 +252,6 @@ class ApiStore:
         spent = sum((Decimal(cost) for _, cost in rows if cost is not None), Decimal(0))
         held = sum((Decimal(amount) for amount, cost in rows if cost is None), Decimal(0))
         return spent, held
-
-    # Conversations
 
     def choice(self, caller: str, name: str) -> ConversationState | None:
         found = self._rows("SELECT decision FROM conversation WHERE caller = ? AND name = ?", caller, name)
@@ -262,7 +266,9 @@ class ApiStore:
         return ConversationState(Decision.model_validate_json(found[0][0]), used)
 
     def choose(self, caller: str, name: str, decision: Decision) -> None:
-        """Also again: that it is talked is what keeps it, and what was used of an earlier choice still counts."""
+        """Called for every request: using a conversation keeps it alive, and the use of an earlier choice still
+        counts.
+        """
         with self._writing() as db:
             db.execute(
                 "INSERT INTO conversation (caller, name, decision, at) VALUES (?, ?, ?, ?)"
@@ -285,14 +291,14 @@ class ApiStore:
             yield
         except (sqlite3.OperationalError, OSError) as error:
             raise LedgerError(f"{self.path}: {error}. Check its folder, permissions and free space.") from error
-        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # bugs of ours
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # bugs of scrout
             raise
         except sqlite3.DatabaseError as error:
-            raise LedgerError(f"{self.path}: {error}. It is damaged or no file of scrout's; move it away.") from error
+            raise LedgerError(f"{self.path}: {error}. It is damaged or not a file of scrout; move it away.") from error
 
 
 def _columns(job: Job) -> tuple[str | None, str, str | None]:
-    """When it ended, the job without its result, and that, which lists do without."""
+    """When it ended, the job without its result, and the result, which lists leave out."""
     ended = job.ended.isoformat() if job.ended else None
     result = None if job.result is None else json.dumps(job.result, ensure_ascii=False)
     return ended, job.model_dump_json(exclude={"result"}), result

@@ -1,1 +1,1 @@
-"""The dashboard: runs, their stories, batches, fixers and the frontier in a browser, read-only."""
+"""The dashboard: runs, their details, batches, fixers and the frontier in a browser, read-only."""

@@ -1,7 +1,7 @@
-"""What stands between the dashboard and everybody else: who may ask, by which name, and what a browser may do.
+"""Access control of the dashboard: token, host names, and browser policy.
 
-Without a token only names of this machine are answered to; other users of the machine can still ask. With a token,
-nobody without it learns anything, by whatever name. Where there is no page to show, the answer is in words.
+Without a token, the dashboard answers only to names of this machine; other users of the machine can still read it. With
+a token, a request without it learns nothing, under any name. If there is no page to show, the answer is a message.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def html_response(page: str, status: int = 200) -> Response:
 
 
 def words_page(path: str, status: int, title: str, words: str) -> Response:
-    """An answer in words where there is nothing to show, in the form that was asked for."""
+    """A message as an answer, in the requested format."""
     if path.endswith(".json"):
         return JSONResponse({"error": title, "detail": visible(words)}, status)
     return html_response(render("dashboard/words.html", title=title, words=words), status)
@@ -62,7 +62,7 @@ class DashboardAccess(Access):
     def __init__(self, app: ASGIApp, token: str = "") -> None:
         super().__init__(app, {**HEADERS, "content-security-policy": POLICY})
         self._token = token
-        """Empty: nobody is asked for one."""
+        """Empty: no token is needed."""
 
     async def refusal(self, request: Request) -> Response | None:
         path = request.url.path
@@ -119,22 +119,22 @@ class DashboardAccess(Access):
         return answer
 
     def _proof(self, until: str) -> str:
-        """That who has it once knew the token; the token itself never lies in a browser."""
+        """A proof that the browser once had the token; the token itself is never stored in a browser."""
         return hmac.new(self._token.encode(), f"session until {until}".encode(), hashlib.sha256).hexdigest()
 
 
 def token_for(host: str, variable: str) -> str:
-    """The token that a dashboard at this address asks for; empty: none. A ConfigError where it must have one."""
+    """The token of a dashboard at this address; empty: none. Raises a ConfigError if it must have one."""
     if variable:
         return read_token(variable, "--token-env")
     if is_loopback(host):
         return ""
     raise ConfigError(
-        f"--host {host} can be reached by others, who would read every run. Put a token of {MIN_TOKEN_CHARS} "
+        f"--host {host} lets other machines connect and read every run. Put a token of {MIN_TOKEN_CHARS} "
         "characters or more into an environment variable and name that: --token-env VAR"
     )
 
 
 def _next(path: str) -> str:
-    """Where to go after signing in: a page of ours, whatever was asked for."""
+    """The page after signing in: always one of the dashboard, whatever was requested."""
     return path if _LOCAL_PATH.fullmatch(path) else "/"

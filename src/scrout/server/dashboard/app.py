@@ -1,7 +1,7 @@
-"""The dashboard as an ASGI application: addresses, each page's twin in JSON, and words for what goes wrong.
+"""The dashboard as an ASGI application: its pages, each also as JSON, and its error messages.
 
-A page is made in two steps: a record that holds its data, and the page from it. Secrets are cut out in between, so
-neither the page nor its twin can show one.
+A page is made in two steps: a record with its data, and the page from it. Secrets are removed in between, so neither
+page nor JSON can show one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ View = TypeVar("View", bound=FrozenModel)
 
 
 def create_app(settings: Settings, token: str = "") -> Starlette:
-    """The dashboard over the ledger that these settings name. With a token, nobody without it sees anything."""
+    """The dashboard for these settings' ledger. With a token, a request without it sees nothing."""
     page_context = open_page_context(settings)
 
     @asynccontextmanager
@@ -68,8 +68,8 @@ def create_app(settings: Settings, token: str = "") -> Starlette:
         lifespan=lifespan,
     )
     app.state.page_context = page_context
-    app.router.redirect_slashes = False  # it would lead to whatever host the asker names
-    # Around everything, so that even an answer to a fault has the rules; what is added as middleware lies within that.
+    app.router.redirect_slashes = False  # it would redirect to any host that the request names
+    # The outermost layer, so that even an answer to a fault has the headers; middleware is added inside of it.
     app.middleware_stack = DashboardAccess(app.build_middleware_stack(), token=token)
     return app
 
@@ -78,10 +78,10 @@ class _Pages:
     def __init__(self, page_context: PageContext, known: tuple[str, ...]) -> None:
         self._desk = page_context
         self._known = known
-        """Secrets that no rule would find."""
+        """Secrets that no redaction rule would find."""
 
     def both(self, path: str, look: Callable[[PageContext, Asked], View], show: Callable[[View], str]) -> list[Route]:
-        """A page, and its data at the same address with `.json`."""
+        """A page, and its data at the same path with `.json`."""
 
         def page(request: Request) -> Response:
             return html_response(show(self._cleaned(look(self._desk, _asked(request)))[0]))
@@ -111,7 +111,7 @@ def _svg(text: str) -> Response:
 
 
 def _told(request: Request, error: Exception) -> Response:
-    """What the asker or the world got wrong, in words."""
+    """A message for errors of the user or the environment."""
     path = request.url.path
     if isinstance(error, HTTPException):
         if error.status_code == 404:
@@ -139,7 +139,7 @@ class DashboardServer(HttpServer):
 
 
 def serve(settings: Settings, host: str, port: int, token: str) -> DashboardServer:
-    """Listen at an address. What the ledger holds is looked through, and each list made once, before anybody asks."""
+    """Listen at an address. Reads the ledger and loads each list once before the first request."""
     listening = listen(host, port)
     app = create_app(settings, token)
     page_context: PageContext = app.state.page_context

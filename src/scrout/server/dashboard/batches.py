@@ -1,4 +1,4 @@
-"""Batches, and one of them while it runs."""
+"""The batches page, and the page of one batch while it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BatchLine(FrozenModel):
     totals: Totals
     open: int
     expected: int | None
-    """Runs that it is to have; None: its folder is not the ledger's."""
+    """Planned number of runs; None: its folder is not the ledger's."""
     started: datetime
     last: datetime
     live: bool
@@ -32,27 +32,27 @@ class ArmLine(FrozenModel):
     totals: Totals
     open: int
     expected: int | None
-    """Runs that it is to have; None: the batch's folder is not the ledger's."""
+    """Planned number of runs; None: the batch's folder is not the ledger's."""
     fixers: tuple[str, ...]
 
 
 class BatchesView(FrozenModel):
-    """Every batch, newest first."""
+    """Every batch, latest first."""
 
     batches: tuple[BatchLine, ...]
     still: bool
-    """True: the page is not to be asked for again and again."""
+    """True: the page need not be reloaded."""
 
 
 class BatchView(FrozenModel):
-    """One batch by its arms, and what is going on in it."""
+    """One batch by its arms, and its runs in progress."""
 
     batch: BatchLine
     arms: tuple[ArmLine, ...]
     open: tuple[RunLine, ...]
-    """The newest runs that nobody has closed."""
+    """The latest open runs."""
     report: str
-    """The file that it wrote of itself; empty: there is none yet, or its folder is not the ledger's."""
+    """The batch's own report; empty: there is none yet, or its folder is not the ledger's."""
     still: bool
 
 
@@ -70,7 +70,7 @@ def look(page_context: PageContext, asked: Asked) -> BatchView:
     name = words(asked, "name")
     groups = page_context.run_index.groups(name) if name else []
     if not groups:
-        raise NotThere(f"no run belongs to a batch {name!r}. The list of batches links to each.")
+        raise NotThere(f"no run belongs to a batch {name!r}. Choose one from the list of batches.")
     arms: dict[str, list[RunGroup]] = {}
     for group in groups:
         arms.setdefault(group.arm, []).append(group)
@@ -98,7 +98,7 @@ def look(page_context: PageContext, asked: Asked) -> BatchView:
 
 
 def added(parts: Iterable[Totals]) -> Totals:
-    """Totals of disjoint sets of runs as one."""
+    """Join the totals of disjoint sets of runs."""
     every = list(parts)
     outcomes: dict[str, int] = {}
     for one in every:
@@ -122,7 +122,7 @@ def show(view: BatchView) -> str:
 
 
 def _there(page_context: PageContext) -> Batch | None:
-    """The batch whose output folder the ledger lies in; None: it lies elsewhere."""
+    """The batch whose output folder contains the ledger; None: the ledger is elsewhere."""
     try:
         return BatchFolder(page_context.folder).read() if page_context.folder else None
     except TaskError:

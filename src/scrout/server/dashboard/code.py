@@ -1,7 +1,8 @@
-"""The code of the regions that a scout named, highlighted. A page shows the regions and a few lines around them.
+"""The code of the regions that a scout named, highlighted.
 
-Only those lines are coloured, from the definition that they are in: to colour a file from its start takes as long as it
-is. Where what looks like a definition is text within a string, colours are off; the text never is.
+A page shows the regions and a few lines around them. Only those lines are coloured, from the start of their definition,
+because colouring a whole file takes too long. If that start is actually text in a string, the colours are wrong, but
+never the text.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from scrout.scout import report
 
 MAX_SHOWN_LINES = 400
 MAX_BACK_LINES = 120
-"""How far up a definition is looked for."""
+"""How many lines to search upwards for a definition."""
 USUAL = (
     *("py", "js", "ts", "go", "rs", "java", "c", "cpp", "rb", "php", "cs", "kt", "swift", "scala"),
     *("md", "toml", "yml"),
 )
-"""Endings of files that scouts are likely to name."""
+"""Suffixes of files that scouts are likely to name."""
 
 _DEFINITION = re.compile(
     r"(?:@|async def|def|class|func|fn|pub|public|private|protected|static|function|impl|struct|enum|trait|type"
@@ -32,19 +33,19 @@ _DEFINITION = re.compile(
 
 class Excerpt(FrozenModel):
     first: int
-    """The number of the first one, from 1."""
+    """Number of the first line, from 1."""
     text: str
 
 
 class HighlightedSource(FrozenModel):
-    """What is needed of a file to show its regions."""
+    """The part of a file that is needed to show its regions."""
 
     lines: int
     parts: tuple[Excerpt, ...]
 
 
 def cut(refs: Sequence[FileRef], whole: str) -> HighlightedSource:
-    """The regions that a handoff names in one file with some context, each from the definition that it is in."""
+    """The regions that a handoff names in one file with some context, each from the start of its definition."""
     lines = report.split_lines(whole)
     parts = []
     for first, last in (window for ref in refs for window in _windows(report.spans_of(ref), len(lines))):
@@ -54,12 +55,12 @@ def cut(refs: Sequence[FileRef], whole: str) -> HighlightedSource:
 
 
 def sections(refs: Sequence[FileRef], sources: Mapping[str, HighlightedSource], text: str) -> tuple[Html, ...]:
-    """A legend, then one for each file. `text` is the issue's, whose names are marked."""
+    """A legend, then one section per file. `text` is the issue's; its names are marked."""
     return _sections(tuple(refs), tuple(sources.items()), report.names_in(text))
 
 
 def warm_up() -> None:
-    """What takes long the first time: to read how a language is written."""
+    """Load the slow part in advance: the languages' grammars."""
     for ending in USUAL:
         report.coloured(f"first.{ending}", ["x = 1"], frozenset())
 
@@ -89,7 +90,7 @@ def _sections(
 
 
 def _windows(spans: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """The lines that are shown, from 0, the last one excluded; those that touch are one."""
+    """The lines to show, from 0, the last one excluded; adjacent ranges are joined."""
     if not spans:
         return [(0, min(report.OPENING_LINES, count))]
     windows: list[tuple[int, int]] = []
@@ -103,7 +104,7 @@ def _windows(spans: Sequence[tuple[int, int]], count: int) -> list[tuple[int, in
 
 
 def _start(lines: Sequence[str], first: int) -> int:
-    """Where colouring begins: the definition that a line is in, or the line itself."""
+    """Where colouring starts: the definition around a line, or the line itself."""
     for at in range(first, max(-1, first - MAX_BACK_LINES), -1):
         if _DEFINITION.match(lines[at]):
             return at

@@ -1,4 +1,4 @@
-"""A patch to be read: two columns of line numbers, colours, and what is long folded. Nothing of it is trusted."""
+"""Shows a patch: two columns of line numbers, colours, and long files folded. The patch is untrusted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from scrout.html import Html, fragment
 from scrout.text import clip
 
 MAX_ROWS = 4000
-"""Of a whole patch; the JSON has all of it."""
+"""Maximum rows of a whole patch; the JSON has all."""
 FOLD_ROWS = 150
-"""A file with more is folded."""
+"""Files with more rows are folded."""
 MAX_LINE_CHARS = 1000
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
@@ -22,10 +22,10 @@ _HEADER = re.compile(r'diff --git (?:"?a/(?P<old>.*?)"?) (?:"?b/(?P<new>.*?)"?)'
 class FileDiff:
     name: str
     rows: list[tuple[str, int | None, int | None, str]] = field(default_factory=list)
-    """Kind (`+`, `-`, ` `, `@` or `i` for what git says of the file), old and new number, text."""
+    """Kind (`+`, `-`, ` `, `@` or `i` for git's own lines), old and new number, text."""
 
     room: int = MAX_ROWS
-    """Of its rows, how many a page shows."""
+    """Number of its rows that a page shows."""
 
     @property
     def shown(self) -> list[tuple[str, int | None, int | None, str]]:
@@ -49,7 +49,7 @@ class FileDiff:
 
 
 def read(patch: str) -> list[FileDiff]:
-    """The files of a patch; what is no patch comes out as lines of one file without a name."""
+    """The files of a patch; text that is not a patch becomes lines of one file without a name."""
     files: list[FileDiff] = []
     old = new = old_left = new_left = 0
     for line in patch.removesuffix("\n").split("\n") if patch else ():

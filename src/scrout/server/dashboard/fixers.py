@@ -1,4 +1,4 @@
-"""The pool, and the résumés that it is judged by."""
+"""The pool, and its résumés."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ResumeLine(FrozenModel):
     solved: int
     low: float
     high: float
-    """With `low` where the share lies with 95%."""
+    """With `low`, the share's 95% interval."""
     handoff_usd: Usd | None
     solo_usd: Usd | None
-    """Mean of an attempt without a handoff; None: unknown."""
+    """Mean cost of an attempt without a handoff; None: unknown."""
     source: str
     made: date
 
@@ -39,7 +39,7 @@ class PoolEntry(FrozenModel):
     effort: str
     key: str
     resume: str
-    """The key of the résumé that it goes by; empty: it has none."""
+    """The key of its résumé; empty: it has none."""
     input_usd: Usd | None
     output_usd: Usd | None
     price_date: str

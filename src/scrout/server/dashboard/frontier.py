@@ -1,8 +1,8 @@
-"""Solve rate against cost of one's own runs: each fixer, the line of mixing them at random, and what routing did.
+"""Solve rate against cost of the user's own runs: each fixer, random mixes of them, and the router.
 
-A run counts as solved where its check passed, or, in a batch whose patches were graded, where its grade says so. Only
-runs that are done count: what infrastructure failed or nobody finished says nothing of a fixer. A patch that nothing
-could judge is not solved, but might be: an arm's interval reaches up to all of those.
+A run counts as solved if its check passed or, in a graded batch, if its grade says so. Only finished runs count:
+infrastructure failures and interrupted runs say nothing about a fixer. An unverified patch is not counted as solved but
+might be, so an arm's interval extends to the rate with all of those.
 """
 
 from __future__ import annotations
@@ -29,44 +29,45 @@ from scrout.text import percent, usd
 
 ROUTED = "routed"
 FEW = 10
-"""Below so many runs a rate says little."""
+"""With fewer runs, a rate says little."""
 
 JudgedBy = Literal["check", "grade"]
 
 
 class FrontierPoint(FrozenModel):
-    """One arm's runs in the plane."""
+    """One arm's runs in the plot."""
 
     label: str
     """Such as solo/NAME, handoff/NAME or handoff/routed."""
     done: int
     solved: int
     unverified: int
-    """Of those done, runs with a patch that nothing could judge."""
+    """Finished runs with an unverified patch."""
     rate: float
     low: float
     high: float
-    """With `low` where the rate lies with 95%, whatever the unverified patches are worth."""
+    """With `low`, the rate's 95% interval, including unverified patches."""
     usd: Usd
-    """Mean of a run that is done and whose cost is known."""
+    """Mean cost of finished runs with a known cost."""
     routed: bool
     baseline: str
-    """Such as `always the cheapest`; empty: it is none."""
+    """Such as `always the cheapest`; empty: none."""
     over_line: float | None
-    """Rate less that of the best random mix of fixers at the same cost; None: a fixer itself, or no mix costs as
-    little."""
+    """Rate minus that of the best random mix of fixers at the same cost; None: it is a fixer itself, or no mix is
+    that cheap.
+    """
     fixers: tuple[str, ...]
 
 
 class FrontierView(FrozenModel):
-    """The plane of cost and solve rate."""
+    """The plot of cost and solve rate."""
 
     batch: str
     batches: tuple[str, ...]
     judged_by: JudgedBy
     points: tuple[FrontierPoint, ...]
     line: tuple[tuple[float, float], ...]
-    """Corners of what mixing fixers at random can reach: dollars a run, and rate."""
+    """Corners of the best random mixes: dollars per run, and rate."""
     findings: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -75,7 +76,7 @@ def look(page_context: PageContext, asked: Asked) -> FrontierView:
     batch = words(asked, "batch")
     batches = tuple(reversed(page_context.run_index.choices("batch")))
     if batch and batch not in batches:
-        raise NotThere(f"no run belongs to a batch {batch!r}. The list of batches links to each.")
+        raise NotThere(f"no run belongs to a batch {batch!r}. Choose one from the list of batches.")
     groups = page_context.run_index.groups(batch or None, done=True)
     summary = _summary(page_context, batch)
     judged_by: JudgedBy = "grade" if summary and all(arm.graded for arm in summary.arms if arm.done) else "check"
@@ -108,7 +109,7 @@ def show(view: FrontierView) -> str:
 
 
 def _summary(page_context: PageContext, batch: str) -> Summary | None:
-    """What the batch wrote of itself when it ended, where the ledger lies in its folder and nothing came after."""
+    """The batch's own summary from its end, if the ledger is in its folder and no run came later."""
     if page_context.folder is None or not batch:
         return None
     path = BatchFolder(page_context.folder).summary
@@ -122,7 +123,7 @@ def _summary(page_context: PageContext, batch: str) -> Summary | None:
 
 
 def _by_label(groups: Sequence[RunGroup]) -> dict[str, list[RunGroup]]:
-    """A run of its own is one of its fixer's; where that was chosen out of several, it was routed as well."""
+    """A single run belongs to its fixer; if the fixer was chosen out of several, also to the routed runs."""
     found: dict[str, list[RunGroup]] = {}
     for group in groups:
         own = [f"handoff/{group.fixer}"] if group.fixer else []
@@ -133,7 +134,7 @@ def _by_label(groups: Sequence[RunGroup]) -> dict[str, list[RunGroup]]:
 
 
 def _point(label: str, parts: Sequence[RunGroup], told: ArmResult | None, judged_by: JudgedBy) -> FrontierPoint | None:
-    """None: what it costs is unknown. `told` is what the batch says of the arm, with what it shares with others."""
+    """None: its cost is unknown. `told` is the batch's own summary of the arm, with costs shared with others."""
     totals = added(group.totals for group in parts)
     usd = told.usd_a_task if told else totals.usd_a_run
     if usd is None:
@@ -158,7 +159,7 @@ def _point(label: str, parts: Sequence[RunGroup], told: ArmResult | None, judged
 
 
 def _placed(points: Sequence[FrontierPoint], alone: Sequence[FrontierPoint]) -> list[FrontierPoint]:
-    """With what they stand for, beside the fixers alone."""
+    """The points with their meaning, compared with single fixers."""
     if not alone:
         return list(points)
     costs, rates = np.array([float(one.usd) for one in alone]), np.array([one.rate for one in alone])
@@ -166,7 +167,7 @@ def _placed(points: Sequence[FrontierPoint], alone: Sequence[FrontierPoint]) -> 
     handed = [one for one in alone if one.label.startswith("handoff/")]
     named: dict[str, list[str]] = {}
     named.setdefault(min(solo, key=lambda one: one.usd).label, []).append("always the cheapest")
-    # Who is the strongest cannot be told of patches that nothing could judge.
+    # Unverified patches make it impossible to tell which fixer is the strongest.
     if known := [one for one in solo if one.unverified < one.done]:
         named.setdefault(max(known, key=lambda one: (one.rate, -one.usd)).label, []).append("always the strongest")
     if handed:

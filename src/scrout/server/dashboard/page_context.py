@@ -1,4 +1,4 @@
-"""What every page is made from, and what may be asked of it."""
+"""The context of every page, and the parsing of query parameters."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ OUTCOMES: tuple[RunOutcome, ...] = get_args(RunOutcome)
 
 
 class BadQuestion(ScroutError):
-    """An address whose words make no sense."""
+    """An address with invalid parameters."""
 
 
 class NotThere(ScroutError):
-    """An address of something that is not there."""
+    """An address of a page that does not exist."""
 
 
 @dataclass(frozen=True)
 class PageContext:
-    """One ledger, as a reader finds it."""
+    """One ledger, opened for reading."""
 
     settings: Settings
     ledger: Ledger
     run_index: RunIndex
     folder: Path | None
-    """The one that the ledger's file is in; None: it is a database."""
+    """The folder of the ledger's file; None: it is a database."""
 
     @property
     def attempts(self) -> tuple[Path, ...]:
-        """Where trajectories may be: beside a batch's ledger, or in the user's data folder."""
+        """Folders that may have trajectories: beside a batch's ledger, or in the user's data folder."""
         beside = (self.folder / "attempts",) if self.folder else ()
         return (*beside, attempts_folder())
 
     @property
     def place(self) -> str:
-        """The ledger as a command names it, without a secret."""
+        """The ledger as a command names it, without secrets."""
         return str(self.folder / Path(self.ledger.name).name) if self.folder else f'"${LEDGER_URL}"'
 
 
 def open_page_context(settings: Settings) -> PageContext:
-    """The ledger that the settings name. It is read and never written."""
+    """The ledger of the settings. It is read and never written."""
     named = settings.ledger
     if named.address:
         ledger, folder = Ledger(named.address), None
@@ -79,17 +79,17 @@ def filter_of(asked: Asked) -> Filter:
 def words(asked: Asked, name: str) -> str:
     text = asked.get(name, "").strip()
     if len(text) > MAX_ASKED_CHARS:
-        raise BadQuestion(f"`{name}` has {len(text):,} characters; at most {MAX_ASKED_CHARS} are looked for.")
+        raise BadQuestion(f"`{name}` has {len(text):,} characters; the limit is {MAX_ASKED_CHARS}. Search for less.")
     return text
 
 
 def number(asked: Asked, name: str) -> int | None:
-    """None: it is not asked for."""
+    """None: not given."""
     text = asked.get(name, "").strip()
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
-        raise BadQuestion(f"`{name}` is {text[:40]!r}, which is no number. Leave it out to begin at the start.")
+        raise BadQuestion(f"`{name}` is {text[:40]!r}, which is not a number. Leave it out to start at the beginning.")
     return int(text)
 
 

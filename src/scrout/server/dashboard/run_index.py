@@ -1,8 +1,8 @@
-"""What the dashboard searches: each run in one line, with the words of its issue, in a file of its own.
+"""The dashboard's search index: one row per run, with the words of its issue, in a separate file.
 
-A ledger keeps whole runs, and its totals are derived from every receipt; that is too slow to do at each click. What is
-here follows from the ledger alone and can be made again, so it lies in the cache folder. A closed run never changes,
-so only what was begun or closed since is read again.
+A ledger stores whole runs and derives totals from every receipt, which is too slow for each click. The index is derived
+from the ledger and can be made again, so it is in the cache folder. A closed run never changes, so only runs that
+started or closed since are read again.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from scrout.records import RunOutcome
 from scrout.task import title_of
 
 FORM = 4
-"""Of the tables; another one is made anew."""
+"""Version of the tables; other versions are made again."""
 REFRESH_S = 1.0
-"""How old an answer may be."""
+"""Maximum age of an answer."""
 WINDOW = 200
-"""Runs looked at again, newest first: with PostgreSQL one may show up after another that was begun later."""
+"""Number of the latest runs to check again: with PostgreSQL, a run may appear after another that started later."""
 CHUNK = 200
 QUIET_S = 3600
-"""After so long without news a run or a batch that is not done counts as left alone."""
+"""Without news for this long, an open run or batch counts as abandoned."""
 BETWEEN_STEPS_S = 120
 MAX_INDEXED_CHARS = 20_000
 MAX_WORDS = 12
 CACHE_KB = 64_000
-"""Of memory, so that the index of some hundred thousand runs is not read again for each question."""
+"""Memory for the cache, so that the index of some hundred thousand runs is not read again for each query."""
 MAX_ANSWERS = 500
-"""Kept until something changes."""
+"""Valid until something changes."""
 
 DONE: tuple[RunOutcome, ...] = ("solved", "unverified", "not_solved")
-"""Outcomes that say something of a fixer."""
+"""Outcomes that say something about a fixer."""
 
 _TABLES = """
 CREATE TABLE run (
@@ -72,14 +72,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Filter(FrozenModel):
-    """Which runs are meant; what is empty asks for nothing."""
+    """A filter of runs; empty fields match everything."""
 
     outcome: RunOutcome | None = None
     fixer: str = ""
     arm: str = ""
     batch: str = ""
     words: str = ""
-    """Each begins a word of the issue, its task's name or its repository's."""
+    """Each is the start of a word of the issue, its task's name or its repository's."""
     since: date | None = None
     until: date | None = None
     """The last day that counts, in UTC."""
@@ -99,12 +99,12 @@ class RunLine(FrozenModel):
     fixer: str
     cost_usd: Usd | None
     step: str = ""
-    """Of a run that is not closed, what it was at last."""
+    """For an open run, its last known step."""
     at: datetime | None = None
 
     @property
     def going(self) -> bool:
-        """Whether somebody works on it, as far as the ledger shows."""
+        """Whether it is in progress, as far as the ledger shows."""
         return self.finished is None and is_running(self.step.endswith(" started"), self.at or self.started)
 
 
@@ -113,9 +113,9 @@ class Totals(FrozenModel):
     outcomes: dict[str, int] = Field(default_factory=dict)
     cost_usd: Usd = Decimal(0)
     unpriced: int = 0
-    """Runs whose cost is unknown; they are not in the sum."""
+    """Runs with unknown cost; the sum does not include them."""
     unjudged_usd: Usd = Decimal(0)
-    """What of the sum went into runs that had nothing to solve, such as conversations."""
+    """The part of the sum for runs without a problem to solve, such as conversations."""
 
     @property
     def done(self) -> int:
@@ -127,7 +127,7 @@ class Totals(FrozenModel):
 
     @property
     def usd_a_run(self) -> Decimal | None:
-        """The mean of the runs whose cost is known; None: there are none."""
+        """Mean of the known costs; None: there are none."""
         priced = self.runs - self.unpriced
         return self.cost_usd / priced if priced else None
 
@@ -142,7 +142,7 @@ class RunGroup(FrozenModel):
     arm: str
     fixer: str
     routed: bool
-    """Whether there were others to choose."""
+    """Whether it had alternatives."""
     totals: Totals
     open: int
     started: datetime
@@ -157,12 +157,12 @@ class RunIndex:
         self._db: sqlite3.Connection | None = None
         self._fresh_until = 0.0
         self._seen: tuple[int, list[RunProgress]] | None = None
-        """What others have changed in the index, and what was open in the ledger, when it was last looked at."""
+        """State of the index and of open runs in the ledger at the last check."""
         self._answers: dict[tuple[str, tuple[str | int, ...]], list[tuple[Any, ...]]] = {}
-        """What was asked since something last changed."""
+        """Answers since the last change."""
 
     def refresh(self) -> None:
-        """Take in what the ledger has got since, unless that was done a moment ago."""
+        """Read the ledger's changes, unless that was done a moment ago."""
         with self._lock:
             if time.monotonic() < self._fresh_until:
                 return
@@ -173,18 +173,18 @@ class RunIndex:
             self._fresh_until = time.monotonic() + REFRESH_S
 
     def warm_up(self) -> None:
-        """Read the index once, so that nobody waits for the disk."""
+        """Read the index once, so that the first request need not wait for the disk."""
         self._rows("SELECT sum(length(at)) FROM run", [])
 
     def lines(self, which: Filter, limit: int, *, before: int | None = None, after: int | None = None) -> list[RunLine]:
-        """The newest first: those below a number, or the nearest above one."""
+        """The latest first: those below a number, or the nearest above one."""
         tests, values = _tests(which)
         order = "DESC"
         if after is not None:
             tests, values, order = [*tests, "number > ?"], [*values, after], "ASC"
         elif before is not None:
             tests, values = [*tests, "number < ?"], [*values, before]
-        # The index of words gives its rows in either order, and stops when there are enough.
+        # The word index returns its rows in either order, and stops at the limit.
         by = "word.rowid" if which.words else "number"
         rows = self._rows(
             f"SELECT {_LINE} FROM {_from(which)}{_where(tests)} ORDER BY {by} {order} LIMIT ?", [*values, limit]
@@ -201,9 +201,9 @@ class RunIndex:
         )
 
     def groups(self, batch: str | None = None, *, done: bool = False) -> list[RunGroup]:
-        """Runs by batch, arm and fixer, the newest batch first; those outside of any have the batch ''.
+        """Runs by batch, arm and fixer, the latest batch first; those without a batch have ''.
 
-        `done`: those alone that say something of their fixer.
+        `done`: only runs that say something about their fixer.
         """
         rows = self._rows(
             "SELECT batch, arm, fixer, routed, outcome, count(*), sum(cost), count(cost), sum(finished IS NULL),"
@@ -231,9 +231,9 @@ class RunIndex:
         return sorted(groups, key=lambda group: group.started, reverse=True)
 
     def choices(self, column: str, most: int = 200) -> list[str]:
-        """What a filter on `fixer`, `arm` or `batch` may ask for."""
+        """Possible values of a filter on `fixer`, `arm` or `batch`."""
         assert column in ("fixer", "arm", "batch")
-        # One jump through the index for each value: DISTINCT would read every row.
+        # One seek in the index per value, because DISTINCT would read every row.
         found: list[str] = []
         while len(found) < most:
             rows = self._rows(f"SELECT min({column}) FROM run WHERE {column} > ?", [found[-1] if found else ""])
@@ -265,12 +265,13 @@ class RunIndex:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
             raise LedgerError(
-                f"the dashboard's index {self._path}: {error}. Remove that file; it is made again from the ledger."
+                f"the dashboard's index {self._path}: {error}. Remove that file; scrout builds it again from the "
+                f"ledger."
             ) from error
 
     def _connect(self) -> sqlite3.Connection:
         if self._db is None:
-            # What a lost power supply spoils can be made again.
+            # Data lost in a power failure can be made again.
             self._db = connect(self._path, 30, {"synchronous": "OFF", "cache_size": -CACHE_KB})
         return self._db
 
@@ -280,7 +281,7 @@ class RunIndex:
         (newest,) = db.execute("SELECT coalesce(max(number), 0) FROM run").fetchone()
         there = self._ledger.numbers(newest - WINDOW)
         if newest and (newest, *db.execute("SELECT id FROM run WHERE number = ?", (newest,)).fetchone()) not in there:
-            _make_anew(db)  # another ledger lies at the same place
+            _make_anew(db)  # another ledger is at the same path
             there = self._ledger.numbers()
         known = {number for (number,) in db.execute("SELECT number FROM run WHERE number > ?", (newest - WINDOW,))}
         fresh = [run_id for number, run_id in there if number not in known]
@@ -317,7 +318,7 @@ class RunIndex:
 
 
 def is_running(within_step: bool, last: datetime) -> bool:
-    """Whether a run goes on that was last heard of then: a step may take long, and the next one follows at once."""
+    """Whether a run with news at that time is in progress: a step may take long, and the next one follows at once."""
     quiet_s = QUIET_S if within_step else BETWEEN_STEPS_S
     return (datetime.now(UTC) - last).total_seconds() < quiet_s
 
@@ -345,7 +346,7 @@ def _tests(which: Filter) -> tuple[list[str], list[str | int]]:
         ("arm = ?", which.arm),
         ("batch = ?", which.batch),
         ("started >= ?", which.since.isoformat() if which.since else ""),
-        # A moment of a day sorts behind the day itself, and before the day with a letter behind it.
+        # A time of a day sorts after the day itself, and before the day with a letter appended.
         ("started < ?", f"{which.until.isoformat()}U" if which.until else ""),
     ):
         if value:

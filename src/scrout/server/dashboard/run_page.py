@@ -1,4 +1,4 @@
-"""One run as a story: issue, where to look, gate, decision, each attempt with its patch and check, and the bill."""
+"""The page of one run: issue, files, gate, decision, each attempt with its patch and check, and the costs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BillLine(FrozenModel):
     usage: Usage
     cost_usd: Usd | None
     estimated: int
-    """Calls whose usage was not reported."""
+    """Calls without reported usage."""
 
 
 class Moment(FrozenModel):
@@ -52,7 +52,7 @@ class Moment(FrozenModel):
     calls: int
     cost_usd: Usd | None
     turns: bool
-    """Whether its conversation is kept."""
+    """Whether its conversation is stored."""
 
 
 class RunView(FrozenModel):
@@ -60,20 +60,20 @@ class RunView(FrozenModel):
     bills: tuple[BillLine, ...]
     history: tuple[Moment, ...]
     talks: tuple[int | None, ...]
-    """Of each attempt, the step whose conversation is kept; None: none is."""
+    """For each attempt, the step with a stored conversation; None: none is stored."""
     sources: dict[str, code.HighlightedSource]
     """Code of the first files that the scout names, at the base commit."""
     sources_note: str
-    """Why there is none; empty: there is some, or nobody named a file."""
+    """Why there is none; empty: there is some, or no file was named."""
     going: bool
-    """Whether somebody works on it, as far as the ledger shows."""
+    """Whether it is in progress, as far as the ledger shows."""
     still: bool
 
 
 def look(page_context: PageContext, asked: Asked) -> RunView:
     name = asked["run"]
     if not _RUN_ID.fullmatch(name):
-        raise NotThere(f"{name[:80]!r} is no run's id. The list of runs links to each.")
+        raise NotThere(f"{name[:80]!r} is not the id of a run. Choose one from the list of runs.")
     try:
         story = page_context.ledger.story(name)
     except LedgerError as error:
@@ -121,7 +121,7 @@ def _sources(task: Task, refs: Sequence[FileRef]) -> tuple[dict[str, code.Highli
 
 @lru_cache(maxsize=256)
 def _read(repo: Path, commit: str, refs: tuple[FileRef, ...]) -> dict[str, code.HighlightedSource] | None:
-    """None: the commit is not on this machine. What a commit holds never changes, so it is read once."""
+    """None: the commit is not on this machine. Cached, because a commit's content never changes."""
     if not re.fullmatch(r"[0-9a-f]{40,64}", commit):
         return None
     cached = cache_folder() / "bases" / workspace.base_key(repo, commit) / "tree"

@@ -1,4 +1,4 @@
-"""The list of runs, by what is asked for, and what those come to."""
+"""The filtered list of runs, and its totals."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class RunsView(FrozenModel):
     totals: Totals
     runs: tuple[RunLine, ...]
     newer: int | None
-    """Ask with `after` for what was begun after this; None: there is nothing."""
+    """Pass as `after` for later runs; None: there are none."""
     older: int | None
-    """Ask with `before` for what was begun before this; None: there is nothing."""
+    """Pass as `before` for earlier runs; None: there are none."""
     fixers: tuple[str, ...]
     arms: tuple[str, ...]
     batches: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Studies: what those that were made came to, and for each its command and whether the ledger has what it needs."""
+"""Results of finished studies, and for each its command and whether the ledger has enough data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scrout.server.dashboard.page_context import Asked, NotThere, PageContext, n
 from scrout.server.dashboard.run_index import RunGroup
 
 STUDIES = ("audit", "calibrate", "frontier", "handoff", "localize", "spend")
-"""Those of one's own runs; `replicate` is of the paper's."""
+"""Studies of the user's own runs; `replicate` is of the paper's."""
 MIN_RUNS = 10
 
 
@@ -33,11 +33,11 @@ class SavedStudyLine(FrozenModel):
     source: str
     at: datetime
     finding: str
-    """The first; empty: it found nothing that is a sentence."""
+    """The first finding; empty: it has none in words."""
 
 
 class StudiesView(FrozenModel):
-    """What was asked of outcomes beyond these pages, and what can be."""
+    """Finished and possible studies."""
 
     made: tuple[SavedStudyLine, ...]
     studies: tuple[Study, ...]
@@ -86,7 +86,7 @@ def _kept(asked: Asked) -> SavedStudy:
     for one in all_saved():
         if one.id == wanted:
             return one
-    raise NotThere("There is no such study, or it was made again since. See Studies for those there are.")
+    raise NotThere("This study does not exist, or it was made again since. Choose one from Studies.")
 
 
 def _study(page_context: PageContext, name: str, groups: list[RunGroup]) -> Study:

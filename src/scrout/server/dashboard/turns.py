@@ -1,6 +1,6 @@
-"""A step's conversation, turn by turn, from the file that the meter wrote while it ran.
+"""A step's conversation, turn by turn, from the meter's trajectory.
 
-Where that file lies follows from the numbers of run and step, never from a path that somebody stored.
+The trajectory's path is derived from run and step, and never read from a stored value.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class TurnMessage(FrozenModel):
 class TurnView(FrozenModel):
     number: int
     asked: tuple[TurnMessage, ...]
-    """What is new in it."""
+    """The new messages."""
     reasoning: str = ""
     text: str = ""
     calls: tuple[TurnMessage, ...] = ()
-    """Tools that are called, each with its arguments."""
+    """Tool calls with their arguments."""
     error: str = ""
     finish: str = ""
     usage: Usage | None = None
-    """None: nothing was billed, or nobody counted."""
+    """None: nothing was billed, or usage was not reported."""
     cost_usd: Usd | None = None
     seconds: float
     at: datetime | None = None
@@ -54,15 +54,15 @@ class TurnsView(FrozenModel):
     model: str
     turns: tuple[TurnView, ...]
     first: int
-    """How many come before them."""
+    """Number of turns before them."""
     more: bool
 
 
 def trajectory(page_context: PageContext, run_id: str, step: int) -> Path | None:
-    """The file with a step's conversation; None: none is kept."""
+    """The file with a step's conversation; None: none is stored."""
     for root in page_context.attempts:
         path = root / run_id / str(step) / FILE_NAME
-        # A link is followed nowhere: who may write there must not choose what is read.
+        # Follow no symlink: a process that may write there must not choose the file to read.
         if path.is_file() and path.resolve() == root.resolve() / run_id / str(step) / FILE_NAME:
             return path
     return None
@@ -78,7 +78,9 @@ def look(page_context: PageContext, asked: Asked) -> TurnsView:
         raise NotThere(str(error)) from None
     path = trajectory(page_context, run.id, step or 0)
     if path is None:
-        raise NotThere(f"no conversation of step {step} of run {run.id} is kept. It had none, or it was pruned.")
+        raise NotThere(
+            f"no conversation of step {step} of run {run.id} is stored. The step had none, or it was pruned."
+        )
     turns = list(islice(_turns(path, first), PAGE + 1))
     model = _model(path)
     return TurnsView(
@@ -100,7 +102,7 @@ def _turns(path: Path, first: int) -> Iterator[TurnView]:
     at = 0
     with path.open("rb") as file:
         for raw in file:
-            # The writer puts the kind first; lines of earlier pages need not be read for more.
+            # The writer puts the kind first; lines of earlier pages need not be parsed further.
             if not raw.startswith((b'{"kind": "call"', b'{"kind": "refused"')):
                 continue
             at += 1
@@ -144,7 +146,7 @@ def _model(path: Path) -> str:
 
 
 def _message(entry: JsonValue) -> TurnMessage:
-    """One entry of a conversation, whichever API it is of."""
+    """One message of a conversation, for any API."""
     if not isinstance(entry, dict):
         return TurnMessage(who="", text=excerpt(_plain(entry), MAX_TEXT_CHARS))
     who = entry.get("role") or entry.get("type") or ""
@@ -178,7 +180,7 @@ def _call(call: dict[str, JsonValue]) -> TurnMessage:
 
 
 def _arguments(given: JsonValue) -> str:
-    """As a person would write them: a value alone as it is, several by name."""
+    """Readable arguments: a single value alone, several by name."""
     try:
         values = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):

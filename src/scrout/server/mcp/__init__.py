@@ -1,5 +1,5 @@
-"""scrout as a server of the Model Context Protocol, for the agents that people already use.
+"""scrout as a server of the Model Context Protocol, for other coding agents.
 
-What a tool does is in scrout.server. answers.py makes it short enough for an agent's context, resources.py has the
-rest of a run, server.py speaks the protocol.
+The tools' work is in scrout.server. answers.py shortens results for an agent's context, resources.py has the rest of a
+run, server.py implements the protocol.
 """

@@ -1,7 +1,7 @@
-"""What an agent gets to read: short, without secrets, and with text of others marked as data.
+"""Answers for an agent: short, without secrets, and with untrusted text marked as data.
 
-An answer has two forms of the same content, since clients show a model one or the other: text, and JSON whose
-`untrusted` part holds what came from the issue, the repository or a model.
+An answer has the same content in two forms, because clients show a model one or the other: text, and JSON whose
+`untrusted` part has the text from the issue, the repository or a model.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from scrout.server.service import ServiceResult
 from scrout.text import clip, inert, plural, usd
 
 MAX_CHARS = 12_000
-"""Of either form of an answer."""
+"""Maximum length of each form of an answer."""
 MAX_PATCH_CHARS = 5_000
-"""As JSON. A longer patch is not cut but left for the resource: half a patch is none."""
+"""As JSON. A longer patch is not cut but left for the resource, because half a patch is useless."""
 MAX_LINE_CHARS = 300
 MAX_NOTES = 3
 MAX_NAME_CHARS = 80
@@ -43,10 +43,10 @@ class ToolResult:
 
 
 def scouted(found: ServiceResult[Scouting]) -> ToolResult:
-    """The files, the reproduction and what else the scout says."""
+    """The files, the reproduction and the other parts of the handoff."""
     brought = found.result.handoff
-    with suppress(HandoffError):  # one that says nothing has no wire form
-        brought = parse(found.result.text, brought.kind)  # the record may be far longer
+    with suppress(HandoffError):  # an empty one has no wire form
+        brought = parse(found.result.text, brought.kind)  # the record may be much longer
     clean, flags = remove_injections(brought)
     claim = clean.reproduction
     seen = "a command that fails was found" if claim and claim.claim else "no failing command was found"
@@ -57,7 +57,7 @@ def scouted(found: ServiceResult[Scouting]) -> ToolResult:
 
 
 def gated(found: ServiceResult[GatedHandoff]) -> ToolResult:
-    """The verdict, what was seen in one line, and the handoff that survives."""
+    """The verdict, the evidence in one line, and the handoff that passed the gate."""
     result, seen = found.result, found.result.evidence
     what = "kept" if result.kept else "stripped" if seen.runs else "nothing to verify"
     last = next((row for row in reversed(seen.output_tail.splitlines()) if row.strip()), "")
@@ -98,7 +98,7 @@ def routed(decision: Decision) -> ToolResult:
 
 
 def fixed(found: ServiceResult[Run]) -> ToolResult:
-    """What came of it, the check, and the patch where it is short enough. Nothing was applied."""
+    """The outcome, the check, and the patch if it is short enough. Nothing was applied."""
     run = found.result
     patch = clean_patch(run)
     last = run.attempts[-1] if run.attempts else None
@@ -130,12 +130,12 @@ def fixed(found: ServiceResult[Run]) -> ToolResult:
 
 
 def clean_patch(run: Run) -> str:
-    """A run's patch as text that any client can be sent: without secrets, bytes that are no text as question marks."""
+    """A run's patch as text for any client: without secrets, invalid bytes as question marks."""
     return redact(run.patch).encode(errors="replace").decode()
 
 
 def shown(text: str) -> str:
-    """Text without secrets and without characters that hide or steer."""
+    """Text without secrets and without characters that hide text or control terminals."""
     return inert(redact(text))
 
 
@@ -146,12 +146,12 @@ def line(text: str, most: int = MAX_LINE_CHARS) -> str:
 
 
 def uri(run_id: str, part: str = "") -> str:
-    """Where the rest of a run can be read."""
+    """Address of the rest of a run."""
     return f"scrout://runs/{run_id}/{part}" if part else f"scrout://runs/{run_id}"
 
 
 def marked(text: str) -> str:
-    """Text between marks that it cannot know, so that it cannot end them."""
+    """Text between marks that it cannot contain, so that it cannot imitate their end."""
     name = f"data-{secrets.token_hex(4)}"
     return f"{DATA}\n<{name}>\n{text}\n</{name}>"
 

@@ -1,4 +1,4 @@
-"""The rest of a run, to be read by whoever wants more than an answer holds. Nothing here can be written."""
+"""The details of a run beyond an answer, read-only."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_CHARS = 1_000_000
 
 
 def whole(service: Service, run_id: str) -> str:
-    """The run as JSON, without the scout's vector, which says nothing to a reader."""
+    """The run as JSON, without the scout's vector, which is useless to a reader."""
     run = service.run(run_id)
     stored = run.model_dump(mode="json", exclude={"scouting": {"state"}})
     return _bounded(run_id, redact_json(json.dumps({"about": DATA, "untrusted": stored})))
 
 
 def handoff(service: Service, run_id: str) -> str:
-    """What survived the gate; before that, what the scout said."""
+    """The handoff after the gate; before the gate ran, the scout's."""
     run = service.run(run_id)
     text = run.gated.text if run.gated else run.scouting.text if run.scouting else ""
     if not text:
@@ -30,7 +30,7 @@ def handoff(service: Service, run_id: str) -> str:
 
 
 def patch(service: Service, run_id: str) -> str:
-    """The patch, behind one line that `git apply` passes over."""
+    """The patch, after one line that `git apply` ignores."""
     text = clean_patch(service.run(run_id))
     if not text:
         raise LedgerError(f"run {run_id} has no patch. Read {run_id} itself for why.")
@@ -47,5 +47,5 @@ def receipts(service: Service, run_id: str) -> str:
 
 def _bounded(run_id: str, text: str) -> str:
     if len(text) > MAX_CHARS:
-        raise LedgerError(f"that has {len(text):,} characters. Have the user run `scrout show {run_id}`.")
+        raise LedgerError(f"that has {len(text):,} characters. Ask the user to run `scrout show {run_id}`.")
     return text

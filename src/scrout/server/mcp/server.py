@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
-    """A server with the tools of this service; `fix`, which may spend, only where it is allowed."""
+    """A server with the tools of this service; `fix`, which may spend money, only if it is allowed."""
     server: MCPServer[Any] = MCPServer("scrout", version=__version__, instructions=ABOUT, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     spends = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
@@ -79,8 +79,8 @@ def make_server(service: Service, *, allow_fix: bool) -> MCPServer[Any]:
 
 async def serve_stdio(service: Service, *, allow_fix: bool) -> None:
     """Serve the client that started this process, until it closes the pipe."""
-    # What the SDK's run_stdio_async does, but for the input: a read of its own cannot be called off, and a server that
-    # is told to end would wait for one more line.
+    # Like the SDK's run_stdio_async, except for the input: the SDK's own read cannot be cancelled, and a server that
+    # should end would wait for one more line.
     inner = make_server(service, allow_fix=allow_fix)._lowlevel_server
     async with stdio_server(stdin=_Input(_private_input())) as (incoming, outgoing):
         await inner.run(incoming, outgoing, inner.create_initialization_options())
@@ -92,7 +92,7 @@ class _Input(anyio.AsyncFile[str]):
 
 
 def _private_input() -> TextIO:
-    """Standard input under another number, so that no child reads what a client sends."""
+    """Move standard input to another descriptor, so that no child process reads the client's messages."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -103,7 +103,7 @@ def _private_input() -> TextIO:
 async def _called(
     context: Watched, work: Callable[[Say], Coroutine[object, object, T]], show: Callable[[T], ToolResult]
 ) -> CallToolResult:
-    """The boundary of every tool: what the world got wrong is an answer too, and a bug stays a bug."""
+    """The boundary of every tool: expected errors become answers, and bugs are raised."""
     try:
         found = await cancellable(
             work, lambda number, words: context.report_progress(number, None, answers.line(words))
@@ -160,7 +160,7 @@ class TokenAccess(Access):
 async def serve_http(
     service: Service, *, allow_fix: bool, port: int, token: str | None, ready: Callable[[str], None]
 ) -> None:
-    """Serve until told to end. Port 0 takes a free one; `ready` hears the address."""
+    """Serve until interrupted. Port 0 takes a free one; `ready` gets the address."""
     with listen(HOST, port) as listener:
         taken = listener.getsockname()[1]
         names = [f"{host}:{taken}" for host in (HOST, "localhost")]

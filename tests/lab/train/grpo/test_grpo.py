@@ -233,7 +233,7 @@ def test_one_process_at_a_time(shop_task: Any, tiny: Path, tmp_path: Path) -> No
     out.mkdir()
     other = Lock(out / ".lock")
     assert other.take()
-    with pytest.raises(TaskError, match="another process works in"):
+    with pytest.raises(TaskError, match="another process is using"):
         run(shop_task, tiny, out)
     other.release()
 

@@ -1,6 +1,6 @@
-"""Runs inside the sandbox, in the project's Python: unittest as `python -m unittest` runs it, and a JUnit report of it.
+"""Runs inside the sandbox, in the project's Python: runs unittest like `python -m unittest`, and writes a JUnit report.
 
-The report goes to the file that SCROUT_UNITTEST_REPORT names, when all tests have ended.
+The report goes to the file that SCROUT_UNITTEST_REPORT names, after all tests.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ else:
     TextTestResult = unittest.TextTestResult
 
 ENDED: dict[str, str] = {}
-"""How each test ended, by its id, as an element of the report; empty: it passed."""
+"""The result of each test by its id, as an element of the report; empty: it passed."""
 
 
 class JUnitResult(TextTestResult):
-    """Remembers how tests end. A test that failed in one way stays failed, whatever follows."""
+    """Records results. Once a test has failed, it stays failed."""
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         super().addSuccess(test)

@@ -1,8 +1,8 @@
 # ruff: noqa: PTH100, PTH109, PTH118
 # mypy: ignore-errors
-"""Runs inside the sandbox: some of the project's tests, counting for each line of the repository how many passing tests
-ran it. The order comes as JSON on standard input, the answer leaves as JSON on standard output, after the time limit
-with what is known by then. Standard library and pytest only; what it tells may be forged, which costs time.
+"""Runs some of the project's tests inside the sandbox, and counts for each line of the repository how many passing
+tests ran it. Reads the order as JSON from standard input and writes the answer as JSON to standard output, at the time
+limit with partial counts. Standard library and pytest only. Its answer may be forged, which only costs time.
 """
 
 import json

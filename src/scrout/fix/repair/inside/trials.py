@@ -3,11 +3,10 @@
 """Runs inside the sandbox: one Python command on many edited versions of a repository, one fork for each.
 
 What the command imports is imported once, before the forks; a run of pytest is taken farther, up to its first test.
-Each fork then gives the functions it finds in memory their edited code. An edit that no function in memory can be given
-is tried cold: its file is edited, and the fork imports the repository itself. An order comes as JSON on standard
-input, answers leave as JSON lines on standard output. Standard library only, Python 3.8 or later.
-The code under trial shares this process's user and can forge an answer: a trial that passes is a hint, to be confirmed
-outside.
+Each fork then gives the functions it finds in memory their edited code. An edit outside of functions in memory is tried
+cold: its file is edited, and the fork imports the repository itself. It reads an order as JSON from standard input, and
+writes answers as JSON lines to standard output. Standard library only, Python 3.8 or later. The code under trial shares
+this process's user and can forge an answer: a trial that passes is a hint, to be confirmed outside.
 """
 
 import __future__
@@ -28,7 +27,7 @@ _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 _CANNOT = -1
-"""The answer for an edit that functions in memory cannot be given."""
+"""The answer for an edit that cannot be applied to functions in memory."""
 
 
 def main():
@@ -38,7 +37,7 @@ def main():
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     sys.path[0] = os.path.dirname(os.path.abspath(order["name"])) if order["kind"] == "script" else os.getcwd()
-    # Compiled files save most of an import; the workspace is thrown away with them.
+    # Compiled files make imports faster; they are deleted with the workspace.
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if order["preload"] is None:
@@ -60,7 +59,7 @@ def main():
 
 
 def _bound(order, seconds):
-    """A trial may take some times as long as the unedited run did just now."""
+    """A trial may take a multiple of the time that the unedited run just took."""
     order["timeout_s"] = min(order["timeout_s"], order["slower"] * seconds + order["least_s"])
 
 
@@ -68,15 +67,12 @@ def _tell(answers, row):
     os.write(answers, json.dumps(row).encode() + b"\n")
 
 
-# What is imported before any fork
-
-
 def _preload(order):
-    """Import what may be shared; what brings in a file of the repository may not, and then all starts again."""
+    """Import the modules that forks may share. If an import loads a file of the repository, start again without it."""
     for name in order["preload"]:
         try:
             importlib.import_module(name)
-        except BaseException:  # a package may do anything when it is imported, exit included; the trial will meet it
+        except BaseException:  # an import may do anything, exit included; the trial will show it
             continue
         if any(_inside(module, order["root"]) for module in list(sys.modules.values())):
             top = name.partition(".")[0]
@@ -102,7 +98,7 @@ def _inside(module, root):
 
 
 def _learn(order, answers):
-    """How the unedited command ends, and which modules it had loaded by then: the repository's own, and others."""
+    """How the unedited command ends, and the modules it loaded: the repository's own, and others."""
     read, write = os.pipe()
 
     def run():
@@ -138,7 +134,7 @@ def _learn(order, answers):
 
 
 def _plugins():
-    """Packages that pytest wants to import itself, because it rewrites their asserts."""
+    """Packages that pytest must import itself, because it rewrites their asserts."""
     try:
         from importlib.metadata import distributions
 
@@ -147,11 +143,8 @@ def _plugins():
             if any(entry.group == "pytest11" for entry in one.entry_points):
                 names |= {str(file).partition("/")[0].partition(".")[0] for file in one.files or ()}
         return names
-    except Exception:  # broken metadata of any package: then nothing is kept from being shared
+    except Exception:  # a package's metadata is broken: then all packages are shared
         return set()
-
-
-# Cold: the file is edited, and the fork imports it
 
 
 def _cold(order, answers, index, trial):
@@ -164,7 +157,7 @@ def _cold(order, answers, index, trial):
     try:
         with open(place, "wb") as file:
             file.write(mark + _edited(text, trial).encode())
-        # Compiled files are told apart by whole seconds.
+        # Compiled files are compared by whole seconds.
         stamp = _CLOCK + order["first"] + index
         os.utime(place, (stamp, stamp))
         return _wait(_fork(answers, lambda: _run(order)), time.monotonic(), order["timeout_s"])
@@ -189,16 +182,13 @@ def _run(order):
         if left.code is None:
             return 0
         return left.code & 0xFF if isinstance(left.code, int) else 1
-    except BaseException:  # as the interpreter itself would end
+    except BaseException:  # end as the interpreter itself would
         return 1
     return 0
 
 
-# Warm: the fork starts with everything imported, under pytest with everything collected
-
-
 def _in_memory(order, answers, run):
-    """The trials, each in a fork that has its functions edited. `run` gets the changes, and gives the exit code."""
+    """Run the trials, each in a fork with edited functions. `run` gets the changes, and returns the exit code."""
     functions, compiled = _functions(order), {}
     gc.freeze()
     if order["learn"]:
@@ -237,7 +227,7 @@ class _AtFirstTest:
         os._exit(0)
 
     def pytest_runtest_makereport(self, item, call):
-        # The first failure decides, and writing about it takes longer than most tests.
+        # The first failure decides, and reporting it takes longer than most tests.
         if self.forked and call.excinfo is not None and not _may_be_meant(item, call.excinfo.value):
             os._exit(1)
 
@@ -256,7 +246,7 @@ def _warm(order, answers):
     for name in order["own"]:
         try:
             importlib.import_module(name)
-        except BaseException:  # then it is not warm: the command may bring what it needs
+        except BaseException:  # then it cannot be tried warm: the command may bring its own modules
             return
     _in_memory(order, answers, lambda changes: _changed_run(order, changes))
 
@@ -287,7 +277,7 @@ def _tests(session, changes):
 
 
 def _functions(order):
-    """Every function in memory by where it is written."""
+    """Every function in memory by its place in the source."""
     found = {}
     wanted = {os.path.join(order["root"], path): path for path in order["texts"]}
     for one in gc.get_objects():
@@ -299,7 +289,7 @@ def _functions(order):
 
 
 def _changes(text, trial, functions, compiled):
-    """Functions in memory, each with its new code; empty: it cannot be done so."""
+    """Functions in memory, each with its new code; empty: not possible."""
     path, line, name = trial["path"], trial["def_line"], trial["def_name"]
     live = functions.get((path, line, name))
     if not live:
@@ -322,7 +312,7 @@ def _changes(text, trial, functions, compiled):
 
 
 def _compiled(text, source, trial, live):
-    """The function's code; the lines above are left empty, so that every line has its number."""
+    """The function's code; the lines above it are left empty, so that line numbers stay right."""
     above = "\n" * text.count("\n", 0, trial["unit"][0])
     if trial["owner"]:
         above = above[1:] + trial["owner"]
@@ -354,9 +344,6 @@ def _pairs(old, new):
             yield from _pairs(one, other)
 
 
-# Forks
-
-
 def _fork(answers, run):
     pid = os.fork()
     if pid:
@@ -371,7 +358,7 @@ def _fork(answers, run):
 
 
 def _wait(pid, began, timeout_s):
-    """Seconds and exit code; None: it was stopped at its limit. Nothing of it is left running."""
+    """Seconds and exit code; None: stopped at its limit. Leaves no process behind."""
     left = began + timeout_s - time.monotonic()
     code = None
     if _ended(pid, left):
@@ -388,10 +375,10 @@ def _wait(pid, began, timeout_s):
 
 
 def _ended(pid, seconds):
-    """Whether the process ends within these seconds. It is not reaped."""
+    """Whether the process ends within these seconds. Does not reap it."""
     try:
         handle = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # before Python 3.9, elsewhere than on Linux, or refused
+    except (AttributeError, OSError):  # before Python 3.9, not on Linux, or denied
         return _ended_by_asking(pid, seconds)
     try:
         return bool(select.select([handle], [], [], max(0.0, seconds))[0])
