@@ -110,7 +110,7 @@ def test_prune_honours_the_settings_and_the_audit_still_passes(cli: Cli, ids: li
 @pytest.mark.parametrize("given", [("--limit", "3"), ("-c", "retention.days=0")])
 def test_options_before_prune_are_refused(cli: Cli, given: tuple[str, str]) -> None:
     ended = cli("runs", *given, "prune")
-    assert ended.code == 2 and "behind `prune`" in ended.err
+    assert ended.code == 2 and "Write options after `prune`" in ended.err
 
 
 def test_the_audit_tells_of_batches_and_of_calls_whose_end_nobody_saw(cli: Cli, ids: list[str]) -> None:
