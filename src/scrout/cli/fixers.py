@@ -303,8 +303,8 @@ def _remove(name: str, repo: Path, as_json: bool) -> int:
     if key not in book.own:
         known = ", ".join(map(str, book.own)) or "none"
         raise RouteError(
-            f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them. The public résumés that "
-            f"come with scrout cannot be removed; one of your own replaces it: `scrout fixers add {key} --outcomes FILE`."
+            f"{key} has no résumé of yours; there is {known}. `scrout fixers list` shows them. Public résumés "
+            f"cannot be removed; one of your own replaces it: `scrout fixers add {key} --outcomes FILE`."
         )
     path = book.folder / resumes.file_of(book.own[key])
     with alone(book.folder, RESUMES):
