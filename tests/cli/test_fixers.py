@@ -259,7 +259,7 @@ def test_public_resumes_are_listed_and_stay(cli: Cli) -> None:
     key = str(next(iter(public)))
     rows = json.loads(cli("fixers", "list", "--json").out)
     assert {row["key"] for row in rows if row["public"]} == set(map(str, public))
-    refused(cli("fixers", "remove", key), key, "that come with scrout", "scrout fixers add")
+    refused(cli("fixers", "remove", key), key, "Public résumés cannot be removed", "scrout fixers add")
     assert cli("fixers", "show", key, "--json", *HASHED).json()["public"] is True
 
 

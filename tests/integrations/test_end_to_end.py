@@ -151,7 +151,7 @@ def test_the_step_that_runs_an_agent_does_not_run_with_a_token(
         ({"GITHUB_API_URL": "https://ada:secret@127.0.0.1"}, "GITHUB_API_URL"),
         ({"GITHUB_EVENT_PATH": "nowhere.json"}, "nowhere.json"),
         ({"GITHUB_EVENT_PATH": ""}, "--event"),
-        ({"SCROUT_FORGE_TOKEN": ""}, "SCROUT_FORGE_TOKEN holds no token"),
+        ({"SCROUT_FORGE_TOKEN": ""}, "SCROUT_FORGE_TOKEN is empty"),
     ],
 )
 def test_a_job_that_is_set_up_wrong_says_so(

@@ -25,5 +25,5 @@ def test_no_key_of_the_caller_reaches_the_server(tmp_path: Path, monkeypatch: py
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"nowhere\.gguf is no file"):
+    with pytest.raises(ModelError, match=r"nowhere\.gguf is not a file"):
         local_server.start(ServedModel(path=str(tmp_path / "nowhere.gguf")), tmp_path / "log")

@@ -23,7 +23,7 @@ from scrout.sandbox.task_sandbox import TaskSandbox
 
 MOST_FUNCTIONS = 20
 WORDS = 2.0
-"""What the words of the report count for beside what ran (bench/suspected.py)."""
+"""What the words of the report count for beside what ran (chosen on fresh2, bench/suspected.py)."""
 MOST_TEST_FILES = 8
 TESTS_S = 8.0
 
