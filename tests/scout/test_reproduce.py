@@ -55,6 +55,14 @@ def share(total):
 
 def find(name):
     return {"gold": 1}[name]
+
+
+class Stop(SystemExit):
+    pass
+
+
+def close():
+    raise Stop("two coins have one name")
 ''',
     "till/__main__.py": """\
 import sys
@@ -674,6 +682,16 @@ MENDS = {
         "```python\nimport till\ntill.split(-1, 2)\ntill.split(3, 2)\n```\nExpected: ValueError for each of them\n"
         "Got: `[-1, -1]` and `[1, 1]`\n",
         EXACT,
+    ),
+    "in the place of a way out of the program": (
+        "```python\nfrom till.money import close\nclose()\n```\nBut I get\n\n```\n"
+        "till.money.Stop: two coins have one name\n```\n\nI'd expect LookupError, as for other names.\n",
+        ("    raise Stop(", "    raise LookupError("),
+    ),
+    "as the exit of a program": (
+        f"### To reproduce\n\n```python\n{DIES}```\n\n### Expected behavior\n\nIt says why and exits with 1\n\n"
+        "### Actual behavior\n\n```\nZeroDivisionError: division by zero\n```\n",
+        ("    return sum", "    if not values:\n        raise SystemExit(1)\n    return sum"),
     ),
     "that would be the right thing, as a sentence says": (
         "mean([]) raises ZeroDivisionError\n\n```\n>>> till.mean([])\nTraceback (most recent call last):\n  ...\n"

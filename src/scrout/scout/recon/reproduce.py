@@ -257,7 +257,7 @@ def _up_to_failure(attempt: _Attempt, run: Replay, base: Base) -> _Attempt:
 def _with_right_exceptions(attempt: _Attempt, run: Replay, text: str, basis: Basis) -> tuple[_Attempt, Basis]:
     """The attempt, which passes now with another exception if the report may call that one right; and its basis."""
     tracebacks = read_tracebacks(run.output[-_END_CHARS:])
-    shown = tracebacks[-1].type if tracebacks else ""
+    shown = tracebacks[-1].type if tracebacks else _left_by(run)
     own = "\n".join((attempt.command, *attempt.files.values()))
     judged = judged_exceptions(text) if shown not in _CHECKS else {}
     others = {name: sure for name, sure in judged.items() if shown and name != shown and name not in own}
@@ -269,6 +269,12 @@ def _with_right_exceptions(attempt: _Attempt, run: Replay, text: str, basis: Bas
     source = accept_exceptions(attempt.files[name], shown, sorted(others))
     files = {**attempt.files, name: source}
     return replace(attempt, files=files), basis if all(others.values()) else "assumed"
+
+
+def _left_by(run: Replay) -> str:
+    """The exception that a script ended with, if it has no traceback: those that are meant to end a program."""
+    raised = run.execution_trace.raised if run.execution_trace and run.exit_code else ()
+    return raised[-1].type if raised else ""
 
 
 def _basis(run: Replay, attempt: _Attempt, text: str) -> Basis:

@@ -138,6 +138,8 @@ _GOES_ON = re.compile(
 )
 """Begins a sentence about the call of the sentence before."""
 _MADE = re.compile(r"^[ \t]*+(?:>>> )?(\w+) = (?:((?:\w+\.)*[A-Z]\w*)\(\)[ \t]*$)?", re.M)
+_EXITS = re.compile(r"\bexits? (?:with )?(?:(?:an? )?(?:exit )?(?:code|status) )?(?:of )?[1-9]", re.I)
+"""What a program is expected to do that could not do its work."""
 _IN_BRACKETS = re.compile(r"\(\s*`?([A-Za-z_]\w*)`? (?:=|is(?: an?)?) (?=[`\w'\"\[{(])")
 _ABOUT = re.compile(r"(?:for|from|in|with|here)\b")
 """Begins what a report says about a value behind it."""
@@ -217,14 +219,16 @@ def judged_exceptions(text: str) -> dict[str, bool]:
     for line in segments(text[:MAX_TEXT_CHARS]):
         if isinstance(line, Block):
             continue
-        if _is_heading(line):
-            section = _role_of(line)
+        if _is_heading(line) and (_role_of(line) or line.lstrip().startswith(("#", "*"))):
+            section = _role_of(line)  # a short line without a mark may be a sentence of the section
         for sentence in sentences(line):
             right = read_told_below(section, sentence).expected
             below = _expected_exception(sentence) if section == "expected" else ""
             sure = {name for name in (raised_name(right, sentence), below) if name}
             judged = judges(sentence) or section == "expected"
             named = {raised[1] for raised in islice(EXCEPTION.finditer(sentence), MAX_ASKS)} if judged else set()
+            if judged and _EXITS.search(sentence):
+                sure.add(SystemExit.__name__)
             for name in sorted(named | sure):
                 found[name] = found.get(name, False) or name in sure
     return found
