@@ -224,7 +224,7 @@ def test_a_resume_is_replaced_or_extended_only_when_told_so(cli: Cli, tmp_path: 
 
     first, second = outcomes(tmp_path, n=30, name="may.jsonl"), outcomes(tmp_path, first=28, n=10, name="june.jsonl")
     assert add(first).json()["solves"]["n"] == 30
-    refused(add(first), "a/m has a résumé of 30 outcomes (may.jsonl)", "--extend", "--replace")
+    refused(add(first), "a/m already has a résumé of 30 outcomes (may.jsonl)", "--extend", "--replace")
     refused(add(second, "--extend"), "already has an outcome of 'shop-28' (handoff) and 2 more", "--replace")
     refused(add(second, "--replace"), "a/m has 10 of 25 outcomes")
     assert listed(cli)["a/m"]["solves"]["n"] == 30

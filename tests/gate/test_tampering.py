@@ -409,6 +409,20 @@ TAMPERING = [
         },
     ),
     Case(
+        "a profile function that raises",
+        "def watch(frame, event, argument):\n    if event == 'call' and frame.f_code.co_name == 'add':\n"
+        "        sys.setprofile(None)\n        raise ZeroDivisionError('division by zero')\n\n\n"
+        "sys.setprofile(watch)\nassert shop.add(1, 1) == 3\n",
+    ),
+    Case(
+        "the same in a thread",
+        "import threading\nfound = []\n\n\ndef watch(frame, event, argument):\n"
+        "    if event == 'call' and frame.f_code.co_name == 'add':\n        sys.setprofile(None)\n"
+        "        raise ZeroDivisionError('division by zero')\n\n\n"
+        "threading.setprofile(watch)\nthread = threading.Thread(target=lambda: found.append(shop.add(1, 1)))\n"
+        "thread.start()\nthread.join()\nassert found == [3]\n",
+    ),
+    Case(
         "a lazy module that the claim changes",
         "import shop.lazy\nshop.lazy.first(1)\nshop.lazy.anything = lambda value: shop.add(1, 1)\n"
         "assert shop.lazy.anything(2) == 2\n",
@@ -538,6 +552,11 @@ HONEST = [
     Case(
         "code that the repository makes",
         "from shop.made import make\nmake('value - 1')(4)\nassert shop.add(2, 2) == 4\n",
+    ),
+    Case(
+        "a profiler",
+        "import cProfile\nprofiler = cProfile.Profile()\nprofiler.enable()\ngot = shop.add(2, 2)\nprofiler.disable()\n"
+        "assert got == 4\n",
     ),
     Case("lru_cache", "core.slow(1)\ncore.slow(2)\nassert core.slow(1) == 3\n"),
     Case(

@@ -55,7 +55,7 @@ _INPUTS = frozenset(
 
 _REPOSITORY, _OWN, _LIBRARY = "repository", "own", "library"
 _compile, _open, _read, _close, _getframe, _clock = compile, os.open, os.read, os.close, sys._getframe, time.monotonic
-_exit, _write_bytes, _rename = os._exit, os.write, os.rename
+_exit, _write_bytes, _rename, _getprofile = os._exit, os.write, os.rename, sys.getprofile
 _lock = threading.Lock()
 _quote = json.encoder.encode_basestring_ascii
 
@@ -99,6 +99,7 @@ _state = {
     "inside": 0,
     "crossings": 0,
     "unsure": False,
+    "profiled": False,
     "writes": 0,
     "compared": False,
 }
@@ -212,6 +213,8 @@ def _enter(frame, event, argument):
             _flag("the claim's own code runs a copy of the module %s" % frame.f_globals["__name__"])
         return None
     if side is _REPOSITORY:
+        if _state["profiled"] and _is_own_profile(_getprofile()):
+            _flag("the claim's own code runs within every call")
         if not any(code is known for known in _known_codes.get(_name_of(code), ())):
             _verify(frame)
         if code.co_name == "<module>":
@@ -962,6 +965,11 @@ def _audit(event, arguments):
             if _state["unsure"]:
                 _flag(_SWITCHED_OFF)
             _state["unsure"] = True
+    elif event == "sys.setprofile":
+        _state["profiled"] = True  # what is set is known at the next call
+    elif event == "sys.monitoring.register_callback":
+        if _caller_side(_getframe(0)) is _OWN:
+            _flag("the claim's own code runs within every call")
     elif event in ("object.__setattr__", "object.__delattr__"):
         thing = arguments[0]
         if isinstance(thing, types.FunctionType) and not thing.__code__.co_filename.startswith("<"):
@@ -979,6 +987,15 @@ def _audit(event, arguments):
             _keep_in_sight(arguments[0] if event == "os.system" else arguments[1])
 
 
+def _is_own_profile(profile):
+    """Whether a profile function is the claim's: it could raise in any function of the repository."""
+    function = getattr(profile, "__func__", profile)
+    if not isinstance(function, types.FunctionType):
+        function = _class_space(type(profile)).get("__call__")
+    code = getattr(function, "__code__", None)
+    return code is not None and _side_of(code.co_filename) is _OWN
+
+
 def _depth():
     frame, depth = _getframe(), 0
     while frame is not None:
@@ -989,7 +1006,10 @@ def _depth():
 _SWITCHED_OFF = "the claim's own code switches off the witness"
 _STARTS = ("subprocess.Popen", "os.exec", "os.posix_spawn")
 _EVENTS = frozenset(
-    [*_STARTS, "os.system", "sys.settrace", "object.__setattr__", "object.__delattr__", "resource.setrlimit"]
+    [
+        *(*_STARTS, "os.system", "sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"),
+        *("object.__setattr__", "object.__delattr__", "resource.setrlimit"),
+    ]
 )
 
 
