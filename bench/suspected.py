@@ -126,7 +126,7 @@ def compare(rows: Sequence[Row]) -> Row:
         functions = row["funcs"]
         ran = np.array([max(one["scores"]) for one in functions] or [0.0])
         texts = [f"{one['name']}\n{one['text']}" for one in functions]
-        words = suspected._likeness(row["issue"], texts) if texts else np.zeros(1)
+        words = suspected.likeness(row["issue"], texts) if texts else np.zeros(1)
         for name, scores in {"what ran": ran, "words": words, "both": ran * (1 + suspected.WORDS * words)}.items():
             order = np.argsort(-scores, kind="stable") if functions else []
             places[name].append(place([functions[at] for at in order], row["gold"]))

@@ -165,7 +165,7 @@ def with_example(script: str, example: str) -> Iterator[str]:
                 known.add(text)
                 yield text
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # no code, or none that somebody wrote by hand
+        return  # not valid code
 
 
 def _cut_off(changed: ast.Module, tree: ast.Module) -> ast.Module:

@@ -46,7 +46,7 @@ def apply_answer(answer: str, excerpts: Sequence[Excerpt], texts: Mapping[str, s
             changed[path] = text
     changed = {path: text for path, text in changed.items() if text != texts[path]}
     if not changed:
-        raise UnusableAnswer("it changes nothing: it holds no SEARCH/REPLACE block, or replaces code by itself")
+        raise UnusableAnswer("it changes nothing: it has no edit in the requested form, or repeats the code as it was")
     broken = [path for path, text in changed.items() if parses(path, texts[path]) and not parses(path, text)]
     if broken:
         raise UnusableAnswer(f"with it {broken[0]} is no valid Python: look at indentation and brackets")

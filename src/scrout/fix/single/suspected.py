@@ -59,14 +59,14 @@ def rank_functions(suspects: Sequence[Suspect], report: str, read: Read) -> list
             scores[excerpt] = max(one.score, scores.get(excerpt, 0.0))
     if not scores:
         return []
-    alike = _likeness(report, [f"{one.name}\n{one.text}" for one in scores])
+    alike = likeness(report, [f"{one.name}\n{one.text}" for one in scores])
     weighted = {
         one: score * (1 + WORDS * float(like)) for (one, score), like in zip(scores.items(), alike, strict=True)
     }
     return sorted(weighted, key=lambda one: -weighted[one])
 
 
-def _likeness(report: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
+def likeness(report: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """How much each text has of the report's words, rare ones above all; 1 for the one that has most."""
     wanted = {word: number for number, word in enumerate(count_words(report))}
     counts = [Counter(count_words(text)) for text in texts]
