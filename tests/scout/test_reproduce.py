@@ -825,6 +825,13 @@ def test_names_come_from_the_modules_that_a_report_speaks_of(till: TaskSandbox) 
     }
 
 
+@pytest.mark.parametrize("doubt", ["(or was it the other way round?)", "for one of them", "(not sure which)"])
+async def test_a_report_that_doubts_its_pairs_has_no_checks_of_values(doubt: str, till: TaskSandbox) -> None:
+    text = f"```python\n{LOSES}```\nExpected: `[4, 3, 3]`\nGot: `[3, 3, 3]`\n\nThat is so {doubt}.\n"
+    tried = await attempt(text, till)
+    assert tried.reproduction is None or tried.reproduction.basis == "assumed", tried.reproduction
+
+
 async def test_several_pairs_are_several_checks(till: TaskSandbox) -> None:
     text = (
         f"```python\nimport till\nprint(till.split(10, 3))  # [3, 3, 3], should be {WANTED}\n"

@@ -136,7 +136,8 @@ _WORDS = re.compile(r"(?!(?:None|True|False|nan|inf)$)[A-Za-z][a-z'/]*(?:[ -][\w
 """A remark rather than a value, in the cell of a table."""
 _VAGUE = re.compile(
     r"\b(?:doesn['\u2019]?t|does not|isn['\u2019]?t|not) (?:really )?(?:matter|important)\b|\bin any order\b"
-    r"|\broughly\b|\bapproximately\b|\bor (?:something )?similar\b|\bor something\b|\bor so\b",
+    r"|\broughly\b|\bapproximately\b|\bor (?:something )?similar\b|\bor something\b|\bor so\b"
+    r"|\bor was it\b|\bother way a?round\b|\bfor one of (?:them|these|those)\b|\bnot sure which\b",
     re.I,
 )
 _SPACE_IS_FREE = re.compile(
@@ -528,7 +529,7 @@ def raised_name(value: str, said: str = "") -> str:
 
 
 def is_vague(text: str) -> bool:
-    """Whether a report says that what it expects need not be so to the letter."""
+    """Whether a report says that what it expects need not be so to the letter, or doubts which value belongs where."""
     return bool(_VAGUE.search(_SPACE_IS_FREE.sub("", text)))
 
 

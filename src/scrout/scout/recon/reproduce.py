@@ -235,7 +235,9 @@ async def _checked(
     results = read_results(run.output)
     found = confirm(script, results, text)
     if is_vague(text) and any(check.form != "raises" for check in found.checks):
-        found = ConfirmedChecks(dropped=("what the report expects need not be so to the letter",))
+        found = ConfirmedChecks(
+            dropped=("what the report expects need not be so to the letter, or it doubts its values",)
+        )
     if found.checks:
         source = _writable(compose(script, found.checks, found.failed))
         return replace(attempt, files={**attempt.files, name: source}, basis=found.basis, expected=None), found.dropped
